@@ -1,0 +1,1 @@
+"""Everything done once or now and then: fetching models, learning a repository."""
