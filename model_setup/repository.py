@@ -1,0 +1,54 @@
+"""Everything for one repository: the model, then the trigram table that guesses for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from engine.errors import DraftlineError
+from engine.tokenizer import Tokenizer
+from model_setup import store
+from model_setup.presets import Preset, default_preset
+from model_setup.progress import console, say
+
+
+def set_up_repository(repository: Path, preset: Preset | None = None) -> tuple[Path, Path]:
+    """Fetch the model unless it is installed, build the repository's table, and return (model, table).
+
+    Raises:
+        DraftlineError: there is no such folder, the model cannot be had, or there is nothing to learn from.
+    """
+    if not repository.is_dir():
+        raise DraftlineError(f"There is no folder {repository}; name the repository to set up.")
+    preset = preset or default_preset()
+    model = store.installed_model(preset.name)
+    if model is None:
+        from model_setup.fetch import fetch_model
+
+        model = fetch_model(preset)
+    return model, build_trigram(repository, model)
+
+
+def build_trigram(repository: Path, model: Path) -> Path:
+    """Count the repository that the folder ``repository`` is in, with the tokenizer of ``model``."""
+    from model_setup.trigram import build_repository_trigram  # brings in numpy
+
+    root = store.repository_root(repository)
+    tokenizer = Tokenizer(model / "tokenizer.json")
+    path = store.trigram_path(root, tokenizer.fingerprint)
+    general = store.general_trigram_path(tokenizer.fingerprint)
+    for folder in (path.parent, general.parent):
+        folder.mkdir(parents=True, exist_ok=True)
+    with console.status("Counting") as status:
+        report = build_repository_trigram(
+            root,
+            tokenizer,
+            path,
+            general,
+            lambda what, done: status.update(f"Counting {what}: {done:,} tokens"),
+        )
+    say(f"Learned from {root}: {report.corpus}.")
+    say(
+        f"The table has {report.tokens:,} tokens of the repository and {report.general_tokens:,} of code in "
+        f"general, {report.bytes / 1e6:.0f} MB: {path}"
+    )
+    return path

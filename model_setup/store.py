@@ -1,0 +1,169 @@
+"""Where Draftline keeps what it fetched and built, and whether a model there is whole.
+
+home()/models/<name>/              a converted model and its manifest
+home()/trigrams/<repository>/      what was counted in one repository
+home()/partial/<name>/             a download that is under way or broke off
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+from platformdirs import user_data_dir
+
+from engine.errors import DraftlineError
+from model_setup.presets import PRESETS, default_preset
+
+MANIFEST = "draftline.json"
+CONVERTER_VERSION = 1  # of engine.gguf_file; raise it when a model converted before must be converted anew
+
+
+def home() -> Path:
+    """$DRAFTLINE_HOME, or where the system keeps a user's application data."""
+    return Path(os.environ.get("DRAFTLINE_HOME") or user_data_dir("draftline", appauthor=False)).absolute()
+
+
+def model_directory(name: str) -> Path:
+    return home() / "models" / name
+
+
+def partial_directory(name: str) -> Path:
+    return home() / "partial" / name
+
+
+def repository_root(path: Path) -> Path:
+    """The repository that the folder ``path`` is in: the nearest parent with ``.git``, else ``path``."""
+    folder = path.resolve()
+    return next((parent for parent in (folder, *folder.parents) if (parent / ".git").exists()), folder)
+
+
+def trigram_path(repository: Path, tokenizer_fingerprint: str) -> Path:
+    """The file for the table counted in ``repository`` with the vocabulary of that fingerprint.
+
+    Any folder of a repository leads to the same file. The directory's name is for people, and its hash
+    keeps repositories of one name apart.
+    """
+    root = repository_root(repository)
+    key = hashlib.sha256(os.path.normcase(root).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return home() / "trigrams" / f"{root.name}-{key}" / f"{tokenizer_fingerprint[:16]}.trigram"
+
+
+def general_trigram_path(tokenizer_fingerprint: str) -> Path:
+    """The file for the table of code in general, which every repository's table is built on."""
+    return home() / "trigrams" / "general" / f"{tokenizer_fingerprint[:16]}.trigram"
+
+
+def sha256_of(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def write_manifest(directory: Path, *, source: str, source_sha256: str) -> None:
+    """Hash the files in ``directory`` and record them: with this file the model counts as installed.
+
+    source: where it came from, for people. source_sha256: of the GGUF file, or "" for a directory.
+    """
+    files = sorted(path for path in directory.iterdir() if path.name != MANIFEST)
+    manifest = {
+        "converter": CONVERTER_VERSION,
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "source": source,
+        "source_sha256": source_sha256,
+        "files": {path.name: {"size": path.stat().st_size, "sha256": sha256_of(path)} for path in files},
+    }
+    draft = directory / f"{MANIFEST}.new"
+    with draft.open("w", encoding="utf-8") as file:
+        json.dump(manifest, file, indent=2)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(directory / MANIFEST)
+
+
+def read_manifest(directory: Path) -> dict[str, Any] | None:
+    """The manifest, or None if there is none of this converter."""
+    try:
+        manifest = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(manifest, dict) or manifest.get("converter") != CONVERTER_VERSION:
+        return None
+    return manifest
+
+
+def installed_model(name: str) -> Path | None:
+    """The directory of the model ``name``, if it is whole as far as the sizes of its files tell."""
+    return _agreeing(model_directory(name), lambda path, entry: path.stat().st_size == entry["size"])
+
+
+def verified_model(name: str) -> Path | None:
+    """Like ``installed_model``, but reads and hashes every file: seconds for a gigabyte."""
+    if installed_model(name) is None:
+        return None
+    return _agreeing(model_directory(name), lambda path, entry: sha256_of(path) == entry["sha256"])
+
+
+def _agreeing(directory: Path, agrees: Callable[[Path, dict[str, Any]], bool]) -> Path | None:
+    manifest = read_manifest(directory)
+    if manifest is None:
+        return None
+    try:
+        whole = all(agrees(directory / name, entry) for name, entry in manifest["files"].items())
+    except (OSError, KeyError, TypeError, AttributeError):
+        return None
+    return directory if whole else None
+
+
+def resolve_model(name_or_path: str | None = None) -> Path:
+    """The directory or GGUF file of a model: by preset name, by path, or (None) the default preset's.
+
+    Raises:
+        DraftlineError: it is not installed, or there is no such path.
+    """
+    name = default_preset().name if name_or_path is None else name_or_path
+    if name in PRESETS:
+        installed = installed_model(name)
+        if installed is None:
+            option = "" if name == default_preset().name else f" --preset {name}"
+            raise DraftlineError(f"The model {name} is not installed; run `model-setup fetch{option}`.")
+        return installed
+    path = Path(name).expanduser()
+    if not path.exists():
+        raise DraftlineError(
+            f"There is no model {name}; give a directory, a GGUF file or one of {', '.join(PRESETS)}."
+        )
+    return path.absolute()
+
+
+@contextmanager
+def only_one(name: str, on_wait: Callable[[], None]) -> Iterator[None]:
+    """Hold the lock for writing the model ``name``; if another process has it, call ``on_wait`` and wait."""
+    folder = home() / "locks"
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / f"{name}.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        on_wait()
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def remove_leftovers(name: str) -> None:
+    """Delete what a conversion that was killed left beside the model; call it with the lock held."""
+    for folder in model_directory(name).parent.glob(f".{name}-*"):
+        shutil.rmtree(folder, ignore_errors=True)
