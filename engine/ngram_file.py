@@ -205,7 +205,7 @@ def integers(description: Description, data: mmap.mmap, name: str) -> memoryview
     """One array of counts, ids or starts as a view on the mapped file; indexing it yields a plain int."""
     first, count = description.sections[name]
     if not count:  # an empty view cannot be cast
-        return memoryview(array("I"))  # type: ignore[arg-type]
+        return memoryview(array("I"))
     return memoryview(data)[first : first + 4 * count].cast("I")
 
 
@@ -213,5 +213,5 @@ def floats(description: Description, data: mmap.mmap, name: str) -> memoryview[f
     """One array of totals or back-off weights, likewise."""
     first, count = description.sections[name]
     if not count:
-        return memoryview(array("f"))  # type: ignore[arg-type]
+        return memoryview(array("f"))
     return memoryview(data)[first : first + 4 * count].cast("f")

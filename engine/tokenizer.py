@@ -1,9 +1,10 @@
-"""A model's tokenizer: text to token ids and back, its special tokens, and a fingerprint of its vocabulary."""
+"""A model's tokenizer: text to token ids and back, its special tokens, a fingerprint of its vocabulary."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 import tokenizers
@@ -12,7 +13,7 @@ from engine.errors import DraftlineError
 
 
 class Tokenizer:
-    """Wraps ``tokenizer.json``. Special tokens in a text are text here: control tokens come from ``special``."""
+    """Wraps ``tokenizer.json``. Special tokens in a text are text here; control tokens: see ``special``."""
 
     def __init__(self, path: Path) -> None:
         """Read ``path``, a ``tokenizer.json``.
@@ -24,7 +25,8 @@ class Tokenizer:
             self._tokenizer = tokenizers.Tokenizer.from_file(str(path))
         except Exception as error:  # the library raises bare Exception
             raise DraftlineError(
-                f"{path} cannot be read as a tokenizer ({error}); fetch the model again with `model-setup fetch`."
+                f"{path} cannot be read as a tokenizer ({error}); "
+                "fetch the model again with `model-setup fetch`."
             ) from error
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
@@ -36,7 +38,7 @@ class Tokenizer:
             if added.special
         }
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over (id, token), so that a table of token ids is never used with another vocabulary."""
         digest = hashlib.sha256()

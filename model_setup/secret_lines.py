@@ -1,0 +1,75 @@
+"""Lines that look like keys, passwords or tokens: they are dropped before anything learns from a text."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+
+# Forms that their issuers documented, so that scanners can find them. The first of each pair is a part
+# that must occur: looking for it is far cheaper than the expression.
+_ISSUED = tuple(
+    (part, re.compile(pattern))
+    for part, pattern in (
+        # PEM, with its body if there is one
+        ("-----BEGIN", r"-----BEGIN[A-Z ]* PRIVATE KEY-----(?:[\s\S]{0,20000}?-----END)?"),
+        ("AKIA", r"AKIA[0-9A-Z]{16}"),  # AWS
+        ("ASIA", r"ASIA[0-9A-Z]{16}"),
+        ("gh", r"gh[pousr]_[0-9A-Za-z]{20,}"),  # GitHub, GitLab
+        ("github_pat_", r"github_pat_[0-9A-Za-z_]{20,}"),
+        ("glpat-", r"glpat-[0-9A-Za-z_-]{20,}"),
+        ("sk-", r"\bsk-[0-9A-Za-z_-]{20,}"),  # OpenAI and its like
+        ("k_", r"\b[rs]k_(?:live|test)_[0-9A-Za-z]{16,}"),  # Stripe
+        ("xox", r"xox[abprs]-[0-9A-Za-z-]{10,}"),  # Slack
+        ("AIza", r"AIza[0-9A-Za-z_-]{35}"),  # Google
+        ("hf_", r"hf_[0-9A-Za-z]{30,}"),  # Hugging Face
+        ("npm_", r"npm_[0-9A-Za-z]{30,}"),
+        ("pypi-", r"pypi-[0-9A-Za-z_-]{30,}"),
+        ("eyJ", r"eyJ[0-9A-Za-z_-]{8,}\.eyJ[0-9A-Za-z_-]{8,}"),  # JSON web token
+        ("://", r"""://[^\s:/@"']{1,80}:[^\s:/@"'{}<>$]{3,80}@"""),  # password in a URL
+    )
+)
+# name = "literal", in the syntax of most languages; the name says how strict to be about the literal
+_ASSIGNED = re.compile(
+    r"""(passw(?:or)?d|pwd|secret|token|api_?key|private_?key|access_?key|auth)[a-z0-9_]*["']?\s{0,3}"""
+    r"""(?::=|[:=]|=>)\s{0,3}["']([^"'\s]{6,200})["']""",
+    re.IGNORECASE,
+)
+_HEX = re.compile(r"\b[0-9A-Fa-f]{32,}\b")
+_BASE64 = re.compile(r"""["']([0-9A-Za-z+/_-]{32,}={0,2})["']""")
+_BASE64_BITS = 4.5  # per character: random base64 of 32 characters has about 4.7, words and paths under 4.2
+
+
+def drop_secret_lines(text: str) -> tuple[str, int]:
+    """``text`` without the lines that look like a secret, and how many those were."""
+    found = [match.span() for part, form in _ISSUED if part in text for match in form.finditer(text)]
+    found += [match.span() for match in _HEX.finditer(text)]
+    found += [match.span() for match in _ASSIGNED.finditer(text) if _is_secret(match[1], match[2])]
+    found += [match.span() for match in _BASE64.finditer(text) if _entropy(match[1]) > _BASE64_BITS]
+    if not found:
+        return text, 0
+    kept: list[str] = []
+    position = dropped = 0
+    for first, end in sorted(found):
+        start_of_line = text.rfind("\n", 0, first) + 1
+        end_of_line = text.find("\n", end)
+        end_of_line = len(text) if end_of_line < 0 else end_of_line + 1
+        if end_of_line > position:
+            kept.append(text[position : max(start_of_line, position)])
+            dropped += len(text[max(start_of_line, position) : end_of_line].splitlines())
+            position = end_of_line
+    kept.append(text[position:])
+    return "".join(kept), dropped
+
+
+def _is_secret(name: str, literal: str) -> bool:
+    """A password may be any word; a token or key must look like one, for those names mean much in code."""
+    if name.lower() in {"password", "passwd", "pwd", "secret"}:
+        return True
+    return len(literal) >= 16 and bool(re.search(r"\d", literal)) and bool(re.search(r"[A-Za-z]", literal))
+
+
+def _entropy(literal: str) -> float:
+    """Shannon entropy of the characters, bits per character."""
+    size = len(literal)
+    return -sum(n / size * math.log2(n / size) for n in Counter(literal).values())

@@ -1,0 +1,121 @@
+"""The repository's table knows the repository best, and general code underneath."""
+
+from pathlib import Path
+
+import pytest
+import tokenizers
+from tokenizers import decoders, models, pre_tokenizers, trainers
+
+from engine.errors import DraftlineError
+from engine.katz import read_counts
+from engine.ngram import NgramTable
+from engine.tokenizer import Tokenizer
+from model_setup import trigram
+from model_setup.trigram import build_repository_trigram, general_counts
+
+GENERAL = ["import os\n\nfor name in os.listdir(path):\n    print(name)\n" * 3, "import sys\n"]
+OWN = "for widget in board.widgets:\n    widget.paint(canvas)\n"
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory) -> Tokenizer:
+    """A byte-level BPE, as the real model's, of a few hundred tokens."""
+    bpe = tokenizers.Tokenizer(models.BPE())
+    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bpe.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=400, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
+    )
+    bpe.train_from_iterator([*GENERAL, OWN], trainer)
+    path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
+    bpe.save(str(path))
+    return Tokenizer(path)
+
+
+@pytest.fixture
+def repository(tmp_path) -> Path:
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    (folder / "board.py").write_text(OWN, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _small_general_code(monkeypatch):
+    monkeypatch.setattr(trigram, "_general_texts", lambda: iter(GENERAL))
+
+
+def build(repository: Path, tokenizer: Tokenizer):
+    folder = repository.parent
+    return build_repository_trigram(repository, tokenizer, folder / "own", folder / "general")
+
+
+def test_the_table_continues_the_repository_s_text_and_falls_back_on_general_code(repository, tokenizer):
+    report = build(repository, tokenizer)
+    table = NgramTable(report.path, tokenizer.fingerprint)
+    table.verify()
+    for text in (OWN, GENERAL[0]):
+        ids = tokenizer.encode(text)
+        assert all(w in table.top((u, v), 4)[0] for u, v, w in zip(ids, ids[1:], ids[2:], strict=False))
+    loop, own = tokenizer.encode("for widget")
+    _, general = tokenizer.encode("for name")
+    assert table.probability([loop], own) > table.probability([loop], general) > 0
+
+
+def test_the_report_says_what_was_read(repository, tokenizer):
+    report = build(repository, tokenizer)
+    assert report.corpus.files == 1
+    assert report.tokens == len(tokenizer.encode(OWN))
+    assert report.general_tokens == sum(len(tokenizer.encode(text)) for text in GENERAL)
+    assert report.bytes == report.path.stat().st_size
+
+
+def test_general_code_is_counted_once_for_all_repositories(repository, tokenizer, monkeypatch):
+    first = build(repository, tokenizer).path.read_bytes()
+    monkeypatch.setattr(trigram, "_general_texts", lambda: pytest.fail("read again"))
+    assert build(repository, tokenizer).path.read_bytes() == first
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:100], lambda data: b"?" * len(data)])
+def test_an_unusable_general_table_is_built_again(repository, tokenizer, damage):
+    build(repository, tokenizer)
+    general = repository.parent / "general"
+    good = general.read_bytes()
+    general.write_bytes(damage(good))
+    build(repository, tokenizer)
+    assert general.read_bytes() == good
+
+
+def test_the_general_table_serves_alone(tmp_path, tokenizer):
+    counts = general_counts(tokenizer, tmp_path / "general")
+    assert read_counts(tmp_path / "general", tokenizer.fingerprint).tokens == counts.tokens
+    ids = tokenizer.encode(GENERAL[0])
+    table = NgramTable(tmp_path / "general", tokenizer.fingerprint)
+    assert ids[2] in table.top(ids[:2], 4)[0]
+
+
+def test_an_empty_repository_is_refused_before_anything_is_built_and_the_old_table_stays(
+    repository, tokenizer
+):
+    path = build(repository, tokenizer).path
+    before = path.read_bytes()
+    (repository / "board.py").unlink()
+    (repository.parent / "general").unlink()
+    with pytest.raises(DraftlineError, match="no source files"):
+        build(repository, tokenizer)
+    assert path.read_bytes() == before
+    assert not (repository.parent / "general").exists()
+
+
+def test_progress_is_reported_by_part(repository, tokenizer):
+    seen: list[tuple[str, int]] = []
+    folder = repository.parent
+    build_repository_trigram(
+        repository,
+        tokenizer,
+        folder / "own",
+        folder / "general",
+        lambda part, tokens: seen.append((part, tokens)),
+    )
+    assert [part for part, _ in seen] == ["repository", "general code"]
+    assert seen[0][1] == len(tokenizer.encode(OWN))
