@@ -1,0 +1,162 @@
+"""The command `draftline`."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import get_args
+
+from engine.errors import DraftlineError
+from engine.request import CancelToken, Mode
+from lsp_server import __version__
+from lsp_server.documents import Cursor, split_lines, without_line_end
+from lsp_server.settings import Settings
+from model_setup.command_line import OneSentenceParser, run_command
+
+MAX_TOKENS = 64
+_PLACE = re.compile(r"(?P<file>.+):(?P<line>\d+):(?P<column>\d+)", re.DOTALL)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    return run_command(lambda: _main(arguments))
+
+
+def _main(arguments: Sequence[str] | None) -> int:
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    settings = Settings(model=options.model, weights=options.weights)
+    if options.command == "complete":
+        return complete(options, settings)
+    if options.command == "demo":
+        from lsp_server.demo import demo
+
+        return demo(Path.cwd(), settings, as_json=options.json)
+    if options.command == "serve" or options.stdio:
+        return serve(settings)
+    parser.error("say what to do: --stdio, serve, complete or demo")
+
+
+def _parser() -> argparse.ArgumentParser:
+    model = OneSentenceParser(add_help=False)
+    # Given before or after the command, so the value is set only where it is given.
+    model.add_argument(
+        "--model", default=argparse.SUPPRESS, help="a model's directory or file, or a preset's name"
+    )
+    model.add_argument(
+        "--weights",
+        choices=("auto", "fp32", "bf16", "fp16", "int8"),
+        default=argparse.SUPPRESS,
+        help="how the weights are held (auto: what is fastest here)",
+    )
+    stdio = OneSentenceParser(add_help=False)
+    stdio.add_argument(
+        "--stdio", action="store_true", default=argparse.SUPPRESS, help="talk on stdin and stdout"
+    )
+
+    parser = OneSentenceParser(
+        prog="draftline",
+        description="Code completion by a model on your own machine.",
+        parents=[stdio, model],
+    )
+    parser.set_defaults(model=None, weights="auto", stdio=False)
+    parser.add_argument("--version", action="version", version=f"draftline {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=OneSentenceParser)
+
+    commands.add_parser("serve", parents=[stdio, model], help="the language server, on stdin and stdout")
+    one = commands.add_parser("complete", parents=[model], help="one completion, printed")
+    one.add_argument(
+        "place",
+        metavar="FILE:LINE:COL",
+        help="the cursor: lines count from 1, COL is the number of characters left of it",
+    )
+    one.add_argument(
+        "--json", action="store_true", help="print the tokens, their origins and the figures too"
+    )
+    one.add_argument("--mode", choices=get_args(Mode), default="staged")
+    one.add_argument("--max-tokens", type=_positive, default=MAX_TOKENS, metavar="N")
+    shown = commands.add_parser(
+        "demo", parents=[model], help="three suggestions in this repository, explained"
+    )
+    shown.add_argument("--json", action="store_true", help="print the same as data")
+    return parser
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number above zero")
+    return int(text)
+
+
+def serve(settings: Settings) -> int:
+    from lsp_server import stdio
+    from lsp_server.loading import load_completer
+    from lsp_server.logs import log_to_file
+    from lsp_server.server import DraftlineServer
+
+    log_to_file()
+    stdio.serve(DraftlineServer(load_completer, settings))
+
+
+def complete(options: argparse.Namespace, settings: Settings) -> int:
+    """Print one suggestion; nothing at all if there is none."""
+    path, lines, cursor = read_place(options.place)
+    from lsp_server.loading import load_completer
+
+    completer = load_completer(dataclasses.replace(settings, repository=str(path.parent)))
+    suggestion = completer.complete(lines, cursor, CancelToken(), options.mode, options.max_tokens)
+    if not options.json:
+        sys.stdout.write(suggestion.text + "\n" if suggestion.text else "")
+        return 0
+    engine = completer.engine
+    answer = {
+        "suggestion": suggestion.text,
+        "tokens": suggestion.tokens,
+        "origins": suggestion.origins,
+        "tokens_per_cycle": suggestion.tokens_per_cycle,
+        "tokens_per_second": suggestion.tokens_per_second,
+        "mode": options.mode,
+        "model": engine.name,
+        "device": engine.device,
+        "weights": engine.weights,
+        "load_seconds": engine.load_seconds,
+    }
+    print(json.dumps(answer, indent=2))
+    return 0
+
+
+def read_place(place: str) -> tuple[Path, list[str], Cursor]:
+    """The file, its lines and the cursor of ``FILE:LINE:COL``.
+
+    Raises:
+        DraftlineError: it is not of that form, the file cannot be read as text, or the cursor is outside it.
+    """
+    match = _PLACE.fullmatch(place)
+    if match is None:
+        raise DraftlineError(f"{place} is not of the form FILE:LINE:COL; write for example src/main.py:12:8.")
+    path, number, column = Path(match["file"]), int(match["line"]), int(match["column"])
+    if not path.exists():
+        raise DraftlineError(f"There is no file {path}; check the path.")
+    try:
+        lines = split_lines(path.read_bytes().decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise DraftlineError(f"{path} is not UTF-8 text; convert it, or choose another file.") from error
+    except OSError as error:
+        raise DraftlineError(f"{path} cannot be read ({error.strerror}); choose a file that can.") from error
+    if not 1 <= number <= len(lines):
+        raise DraftlineError(f"{path} has no line {number}; give a LINE from 1 to {len(lines)}.")
+    length = len(without_line_end(lines[number - 1]))
+    if column > length:
+        raise DraftlineError(
+            f"Line {number} of {path} has {length} characters; give a COL from 0 to {length}, "
+            "the number of characters left of the cursor."
+        )
+    return path, lines, Cursor(number - 1, column)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""The one thread that loads the engine and uses it.
+
+Jobs run one after the other. A newer job with the same key supersedes the older: a running one stops at
+its next forward pass, a waiting one never starts, and both end without a result.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Generic, Literal, TypeVar
+
+from engine.errors import DraftlineError
+from engine.request import CancelToken
+
+T = TypeVar("T")
+Worker = TypeVar("Worker")
+State = Literal["new", "loading", "ready", "failed"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Job(Generic[Worker, T]):
+    run: Callable[[Worker, CancelToken], T]
+    cancel: CancelToken = field(default_factory=CancelToken)
+    future: Future[T | None] = field(default_factory=Future)
+
+
+class EngineThread(Generic[Worker]):
+    """Owns what ``load`` returns. Its methods are for one other thread, the server's."""
+
+    def __init__(self, load: Callable[[Callable[[float], None]], Worker]) -> None:
+        """``load`` is called with a function that takes the fraction loaded so far."""
+        self._load = load
+        self._jobs: queue.SimpleQueue[Job[Worker, object] | None] = queue.SimpleQueue()
+        self._newest: dict[str, CancelToken] = {}
+        self._thread: threading.Thread | None = None
+        self.state: State = "new"
+        self.worker: Worker | None = None
+        self.failure = ""
+
+    def start(self, on_progress: Callable[[float], None], on_loaded: Callable[[], None]) -> None:
+        """Begin to load. Both functions are called on the engine's thread; the second once, in any event."""
+        self.state = "loading"
+        self._thread = threading.Thread(
+            target=self._run, args=(on_progress, on_loaded), name="engine", daemon=True
+        )
+        self._thread.start()
+
+    def submit(self, key: str, run: Callable[[Worker, CancelToken], T]) -> Job[Worker, T]:
+        """Queue a job. Its future gives None if the job was superseded or cancelled."""
+        self.cancel(key)
+        job = Job(run)
+        self._newest[key] = job.cancel
+        self._jobs.put(job)  # type: ignore[arg-type]
+        return job
+
+    def cancel(self, key: str) -> None:
+        """Stop the job with this key, if there is one."""
+        if token := self._newest.pop(key, None):
+            token.cancel()
+
+    def stop(self, timeout: float) -> None:
+        """Cancel everything and wait so many seconds for the thread to end, but not if it is loading."""
+        for token in self._newest.values():
+            token.cancel()
+        self._jobs.put(None)
+        if self._thread and self.state != "loading":
+            self._thread.join(timeout)
+
+    def _run(self, on_progress: Callable[[float], None], on_loaded: Callable[[], None]) -> None:
+        try:
+            self.worker = worker = self._load(on_progress)
+        except DraftlineError as error:
+            self.failure = str(error)
+        except Exception:
+            logger.exception("loading failed")
+            self.failure = "The model could not be loaded because of an error in draftline; see its log file."
+        self.state = "failed" if self.failure else "ready"
+        on_loaded()
+        while not self.failure and (job := self._jobs.get()) is not None:
+            if job.future.set_running_or_notify_cancel():
+                self._do(job, worker)
+
+    @staticmethod
+    def _do(job: Job[Worker, object], worker: Worker) -> None:
+        try:
+            result = None if job.cancel.cancelled else job.run(worker, job.cancel)
+        except Exception as error:
+            job.future.set_exception(error)
+        else:
+            job.future.set_result(None if job.cancel.cancelled else result)

@@ -1,0 +1,161 @@
+"""From a text and a cursor to the model's prompt: the fill-in-the-middle form of its family, within a budget.
+
+The window's top moves in steps, not with every character, so that while the user types only the end
+of the prefix changes and the engine's KV cache serves the rest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from engine.errors import DraftlineError
+from lsp_server.documents import Cursor
+
+if TYPE_CHECKING:
+    from engine.tokenizer import Tokenizer
+
+PREFIX_TOKENS = 768
+SUFFIX_TOKENS = 256
+_CHARACTERS_PER_TOKEN = 3  # what code has at least, nearly always; where it has less, the window shrinks
+_STEP_LINES = 32
+_STEP_CHARACTERS = 256
+
+
+@dataclass(frozen=True)
+class Family:
+    """How one family of models is asked for the middle: ``start prefix <prefix> suffix <suffix> middle``.
+
+    Every field but ``name`` holds names of special tokens. ``start`` opens the prompt; ``also`` must
+    exist as well for a tokenizer to count as this family.
+    """
+
+    name: str
+    prefix: str
+    suffix: str
+    middle: str
+    start: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+
+
+# The first that fits is taken. Each is what the vendor's model card gives.
+FAMILIES = (
+    Family(
+        "CodeGemma",
+        *("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"),
+        start=("<bos>",),
+        also=("<|file_separator|>",),
+    ),
+    Family("Qwen2.5-Coder", "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"),
+    Family("StarCoder, StarCoder2, Granite Code", "<fim_prefix>", "<fim_suffix>", "<fim_middle>"),
+    Family(
+        "DeepSeek-Coder",
+        *("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"),
+        start=("<｜begin▁of▁sentence｜>",),
+    ),
+)
+_LOOKS_LIKE_FIM = re.compile(r"fim[-_▁]|<(PRE|SUF|MID)>|prefix|suffix|middle", re.IGNORECASE)
+_BEGINNINGS_OF_TEXT = ("<|begin_of_text|>", "<s>", "<bos>")
+
+
+class PromptFormat:
+    """Writes prompts for one model."""
+
+    def __init__(self, tokenizer: Tokenizer, model_name: str) -> None:
+        """Find the model's family by its special tokens.
+
+        A model without any fill-in-the-middle tokens continues the prefix.
+
+        Raises:
+            DraftlineError: it has such tokens, but in a form that is not known here.
+        """
+        self._tokenizer = tokenizer
+        special = tokenizer.special
+        self._family = next((f for f in FAMILIES if _names(f) <= special.keys()), None)
+        if self._family is None:
+            strange = sorted(name for name in special if _LOOKS_LIKE_FIM.search(name))
+            if strange:
+                known = "; ".join(family.name for family in FAMILIES)
+                raise DraftlineError(
+                    f"{model_name} marks the middle with tokens that draftline does not know "
+                    f"({', '.join(strange[:4])}); choose a model of one of these families: {known}."
+                )
+        self.stop_ids: tuple[int, ...] = tuple(special.values())  # no control token belongs in a suggestion
+
+    def build(self, lines: Sequence[str], cursor: Cursor, room: int) -> list[int]:
+        """The prompt for ``lines`` (with their line ends) at ``cursor``, in at most ``room`` tokens."""
+        special, family = self._tokenizer.special, self._family
+        if family is None:
+            start = [special[name] for name in _BEGINNINGS_OF_TEXT if name in special][:1]
+            return start + self._prefix(lines, cursor, min(PREFIX_TOKENS, room - len(start)))
+        room -= len(family.start) + 3
+        prefix = self._prefix(lines, cursor, min(PREFIX_TOKENS, room * 3 // 4))
+        suffix = self._suffix(lines, cursor, min(SUFFIX_TOKENS, room // 4))
+        return [
+            *(special[name] for name in family.start),
+            *(special[family.prefix], *prefix),
+            *(special[family.suffix], *suffix),
+            special[family.middle],
+        ]
+
+    def _prefix(self, lines: Sequence[str], cursor: Cursor, budget: int) -> list[int]:
+        characters = budget * _CHARACTERS_PER_TOKEN
+        while True:
+            top = window_top(lines, cursor, characters)
+            ids = self._tokenizer.encode(_plain(_between(lines, top, cursor)))
+            if len(ids) <= budget or characters <= _STEP_CHARACTERS:
+                return ids[max(0, len(ids) - budget) :]
+            characters = characters * 2 // 3
+
+    def _suffix(self, lines: Sequence[str], cursor: Cursor, budget: int) -> list[int]:
+        characters = budget * _CHARACTERS_PER_TOKEN
+        text = lines[cursor.line][cursor.character : cursor.character + characters]
+        for line in lines[cursor.line + 1 :]:
+            if len(text) + len(line) > characters:
+                break
+            text += line
+        return self._tokenizer.encode(_plain(text))[:budget]
+
+
+def window_top(lines: Sequence[str], cursor: Cursor, characters: int) -> Cursor:
+    """Where the prefix begins so that it has at most ``characters`` characters.
+
+    It is the beginning of the text, or else a line (in one long line, a character) whose number is a
+    multiple of a step, so that it stays put while the user types.
+    """
+    if cursor.character > characters:
+        top = _round_up(cursor.character - characters, _STEP_CHARACTERS)
+        return Cursor(cursor.line, min(top, cursor.character))
+    line, size = cursor.line, cursor.character
+    while line > 0 and size + len(lines[line - 1]) <= characters:
+        line -= 1
+        size += len(lines[line])
+    if line == 0:
+        return Cursor(0, 0)
+    stepped = _round_up(line, _STEP_LINES)
+    wastes_much = stepped - line > (cursor.line - line) // 2
+    return Cursor(line if wastes_much else stepped, 0)
+
+
+def _round_up(number: int, step: int) -> int:
+    return -(-number // step) * step
+
+
+def _between(lines: Sequence[str], start: Cursor, end: Cursor) -> str:
+    if start.line == end.line:
+        return lines[start.line][start.character : end.character]
+    middle = lines[start.line + 1 : end.line]
+    return "".join([lines[start.line][start.character :], *middle, lines[end.line][: end.character]])
+
+
+def _plain(text: str) -> str:
+    """What the tokenizer can take: "\\n" as the only line end, so that the same file with other line ends
+    gives the same suggestion, and "?" for half a surrogate pair."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _names(family: Family) -> set[str]:
+    return {family.prefix, family.suffix, family.middle, *family.start, *family.also}

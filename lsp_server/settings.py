@@ -1,0 +1,47 @@
+"""What the user can choose, from the command line and from the editor's ``initializationOptions``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from engine.errors import DraftlineError
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to load, and for which repository.
+
+    model: a directory, a file or a preset's name (None: this machine's preset). weights, device: as
+    ``engine.load``. draft2: a trigram table's file (None: the repository's own, if it was built).
+    repository: a folder (None: the one that the editor has open).
+    """
+
+    model: str | None = None
+    weights: str = "auto"
+    device: str = "auto"
+    draft2: str | None = None
+    repository: str | None = None
+
+    def updated(self, options: Mapping[str, Any]) -> Settings:
+        """These settings with the editor's options over them; null means not set, unknown names are ignored.
+
+        Raises:
+            DraftlineError: an option is no text.
+        """
+        known = {field.name for field in fields(self)}
+        given = {name: value for name, value in options.items() if name in known and value is not None}
+        for name, value in given.items():
+            if not isinstance(value, str):
+                raise DraftlineError(
+                    f"The option {name} must be a text, not {value!r}; mend it in the editor's settings."
+                )
+        return replace(self, **given)
+
+
+def repository_of(path: Path) -> Path:
+    """The repository of a file or folder: the nearest parent with ``.git``, else its own folder."""
+    folder = path if path.is_dir() else path.parent
+    return next((parent for parent in (folder, *folder.parents) if (parent / ".git").exists()), folder)

@@ -1,0 +1,68 @@
+"""The real server over stdio with a scripted engine: ``python scripted_server.py JSON``.
+
+JSON: ``answers`` maps the end of a prefix to what the model writes (the longest that fits is taken),
+``delay`` is the seconds each cycle takes, ``load`` is ``ok``, ``never`` or the sentence it fails with,
+``log`` is a file that takes a line for each generation that ends: how many tokens it came to.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from engine.errors import DraftlineError
+from engine.request import Cycle
+from lsp_server import stdio
+from lsp_server.completions import Completer
+from lsp_server.logs import log_to_file
+from lsp_server.server import DraftlineServer
+from lsp_server.settings import Settings
+from tests.lsp_server.scripted_engine import ScriptedEngine
+
+
+class LoggingEngine(ScriptedEngine):
+    def __init__(self, *args: Any, log: str, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._log = Path(log)
+
+    def generate(self, *args: Any, **options: Any) -> Iterator[Cycle]:
+        before = self.emitted
+        try:
+            yield from super().generate(*args, **options)
+        finally:
+            with self._log.open("a", encoding="utf-8") as file:
+                file.write(f"{self.emitted - before}\n")
+
+
+def main() -> None:
+    given = json.loads(sys.argv[1])
+    answers: dict[str, str] = given["answers"]
+
+    def script(prefix: str, suffix: str) -> str:
+        fitting = [end for end in answers if prefix.endswith(end)]
+        if not fitting:
+            return ""
+        answer = answers[max(fitting, key=len)]
+        if answer == "CRASH":
+            raise RuntimeError("out of memory")
+        return answer
+
+    def load(settings: Settings, on_progress: Callable[[float], None]) -> Completer:
+        on_progress(0.25)
+        while given["load"] == "never":
+            time.sleep(0.01)
+        if given["load"] != "ok":
+            raise DraftlineError(given["load"])
+        on_progress(1.0)
+        return Completer(LoggingEngine(script, delay=given["delay"], tokens_per_cycle=1, log=given["log"]))
+
+    log_to_file()
+    stdio.serve(DraftlineServer(load))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""A real client's session with the real server, a child process over stdio."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from lsprotocol import types
+from pygls.lsp.client import LanguageClient
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 60.0  # seconds after which a test gives up
+
+
+class Session:
+    """One document at most at a time; positions are the caller's business."""
+
+    def __init__(self) -> None:
+        self.client = LanguageClient("test", "1")
+        self.messages: list[str] = []
+        self.progress: list[Any] = []
+        self.initialized: types.InitializeResult
+        self.version = 0
+
+        @self.client.feature(types.WINDOW_SHOW_MESSAGE)
+        def show(params: types.ShowMessageParams) -> None:
+            self.messages.append(params.message)
+
+        @self.client.feature(types.WINDOW_WORK_DONE_PROGRESS_CREATE)
+        def create(params: types.WorkDoneProgressCreateParams) -> None:
+            return None
+
+        @self.client.feature(types.PROGRESS)
+        def report(params: types.ProgressParams) -> None:
+            self.progress.append(params.value)
+
+    @property
+    def process(self) -> asyncio.subprocess.Process:
+        assert self.client._server is not None
+        return self.client._server
+
+    async def start(
+        self, command: list[str], home: Path, encodings: list[str] | None, options: Any, progress: bool
+    ) -> None:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "DRAFTLINE_HOME": str(home)}
+        await self.client.start_io(sys.executable, *command, env=environment)
+        capabilities = types.ClientCapabilities(
+            general=types.GeneralClientCapabilities(position_encodings=encodings),
+            window=types.WindowClientCapabilities(work_done_progress=progress),
+            text_document=types.TextDocumentClientCapabilities(
+                inline_completion=types.InlineCompletionClientCapabilities()
+            ),
+        )
+        params = types.InitializeParams(capabilities, initialization_options=options)
+        self.initialized = await self.client.initialize_async(params)
+        self.client.initialized(types.InitializedParams())
+
+    async def ready(self) -> dict[str, Any]:
+        """Wait until loading has ended, well or not, and give the server's status."""
+        while (status := await self.request("draftline/status", {})).state in {"new", "loading"}:
+            await asyncio.sleep(0.02)
+        return status._asdict()
+
+    async def request(self, method: str, params: Any) -> Any:
+        return await asyncio.wait_for(self.client.protocol.send_request_async(method, params), PATIENCE)
+
+    def open(self, text: str, uri: str = "file:///t.py") -> None:
+        item = types.TextDocumentItem(uri, "python", self.version, text)
+        self.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
+
+    def edit(
+        self, start: tuple[int, int], end: tuple[int, int], text: str, uri: str = "file:///t.py"
+    ) -> None:
+        self.version += 1
+        change = types.TextDocumentContentChangePartial(
+            types.Range(types.Position(*start), types.Position(*end)), text
+        )
+        document = types.VersionedTextDocumentIdentifier(uri=uri, version=self.version)
+        self.client.text_document_did_change(types.DidChangeTextDocumentParams(document, [change]))
+
+    async def inline(
+        self,
+        line: int,
+        column: int,
+        uri: str = "file:///t.py",
+        selected: types.SelectedCompletionInfo | None = None,
+    ) -> list[types.InlineCompletionItem]:
+        answer = await asyncio.wait_for(
+            self.client.text_document_inline_completion_async(inline_params(line, column, uri, selected)),
+            PATIENCE,
+        )
+        assert isinstance(answer, types.InlineCompletionList)
+        return list(answer.items)
+
+    async def leave(self) -> int:
+        """Say shutdown and exit as an editor does; the server's exit code."""
+        await asyncio.wait_for(self.client.shutdown_async(None), PATIENCE)
+        self.client.exit(None)
+        return await asyncio.wait_for(self.process.wait(), PATIENCE)
+
+
+def inline_params(
+    line: int,
+    column: int,
+    uri: str = "file:///t.py",
+    selected: types.SelectedCompletionInfo | None = None,
+) -> types.InlineCompletionParams:
+    context = types.InlineCompletionContext(types.InlineCompletionTriggerKind.Automatic, selected)
+    return types.InlineCompletionParams(
+        context, types.TextDocumentIdentifier(uri), types.Position(line, column)
+    )
+
+
+@asynccontextmanager
+async def session(
+    home: Path,
+    answers: dict[str, str] | None = None,
+    *,
+    delay: float = 0.0,
+    load: str = "ok",
+    encodings: list[str] | None = None,
+    options: Any = None,
+    progress: bool = False,
+    wait: bool = True,
+) -> AsyncIterator[Session]:
+    """A session with the scripted server; see ``scripted_server``. The process has ended when it is left."""
+    script = {"answers": answers or {}, "delay": delay, "load": load, "log": str(home / "generations")}
+    command = ["-m", "tests.lsp_server.scripted_server", json.dumps(script)]
+    it = Session()
+    await it.start(command, home, encodings, options, progress)
+    try:
+        if wait:
+            await it.ready()
+        yield it
+    finally:
+        if it.process.returncode is None:
+            it.process.kill()
+            await it.process.wait()
+        await it.client.stop()
+
+
+def live(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """An async test as pytest calls it."""
+
+    @functools.wraps(test)
+    def run(**fixtures: Any) -> None:
+        asyncio.run(test(**fixtures))
+
+    return run
+
+
+def generations(home: Path) -> list[int]:
+    """The number of tokens of each generation that has ended."""
+    log = home / "generations"
+    return [int(line) for line in log.read_text("utf-8").splitlines()] if log.exists() else []

@@ -1,0 +1,81 @@
+"""One request from text to suggestion, with a scripted model."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.request import CancelToken
+from lsp_server.completions import Completer
+from lsp_server.documents import Cursor, split_lines
+from tests.lsp_server.scripted_engine import ScriptedEngine
+
+
+def suggest(written, text="x = ", cursor=None, cancel=None, mode="staged", max_tokens=64, **options):
+    engine = ScriptedEngine(lambda prefix, suffix: written, **options)
+    lines = split_lines(text)
+    cursor = cursor or Cursor(len(lines) - 1, len(lines[-1]))
+    completer = Completer(engine)
+    return completer.complete(lines, cursor, cancel or CancelToken(), mode, max_tokens), engine
+
+
+def test_the_model_s_text_up_to_its_end_token():
+    suggestion, _ = suggest("1 + 2")
+    assert suggestion.text == "1 + 2"
+    assert "".join(suggestion.tokens) == "1 + 2"
+
+
+@pytest.mark.parametrize("tokens_per_cycle", [1, 2, 3, 5, 64])
+def test_tokens_are_counted_up_to_the_end_however_they_come(tokens_per_cycle):
+    suggestion, _ = suggest("\n    b\nc = 1", text="if a:", tokens_per_cycle=tokens_per_cycle)
+    assert suggestion.text == "\n    b"
+    assert "".join(suggestion.tokens) == "\n    b\nc"
+    assert len(suggestion.tokens) == len(suggestion.origins) == 8
+
+
+def test_plain_and_staged_give_the_same():
+    staged, _ = suggest("\n    b\nc = 1", text="if a:")
+    plain, _ = suggest("\n    b\nc = 1", text="if a:", mode="plain")
+    assert (staged.text, staged.tokens) == (plain.text, plain.tokens)
+    assert plain.tokens_per_cycle == 1
+
+
+def test_generation_ends_with_the_suggestion():
+    _, engine = suggest("1\n" * 60, cursor=Cursor(0, 2), text="f()")
+    assert engine.emitted < 6
+
+
+def test_a_character_of_several_tokens_comes_with_its_last():
+    suggestion, _ = suggest("'é'", tokens_per_cycle=1)
+    assert suggestion.tokens == ["'", "", "é", "'"]
+
+
+def test_a_character_that_was_cut_off_is_left_out():
+    suggestion, _ = suggest("aé", max_tokens=2)
+    assert suggestion.text == "a"
+
+
+def test_at_most_so_many_tokens():
+    suggestion, _ = suggest("a" * 100)
+    assert suggestion.text == "a" * 64
+
+
+def test_line_ends_are_the_document_s():
+    suggestion, _ = suggest("\n    b", text="z\r\nif a:")
+    assert suggestion.text == "\r\n    b"
+
+
+def test_a_carriage_return_of_the_model_s_does_not_get_through():
+    suggestion, _ = suggest("\r\n    b\r\n    c", text="if a:")
+    assert suggestion.text == "\n    b\n    c"
+
+
+def test_a_cancelled_request_asks_for_nothing():
+    cancel = CancelToken()
+    cancel.cancel()
+    suggestion, engine = suggest("abc", cancel=cancel)
+    assert (suggestion.text, engine.emitted) == ("", 0)
+
+
+def test_a_small_context_is_not_overrun():
+    suggestion, engine = suggest("b" * 100, text="a" * 1000, max_context=64)
+    assert len(engine.prompts[0]) + len(suggestion.tokens) <= 64

@@ -1,0 +1,106 @@
+"""One thread for the engine: jobs in turn, newer ones in place of older, and an end that does not hang."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from engine.errors import DraftlineError
+from lsp_server.engine_thread import EngineThread
+
+
+def started(load):
+    thread, loaded = EngineThread(load), threading.Event()
+    thread.start(lambda fraction: None, loaded.set)
+    assert loaded.wait(30)
+    return thread
+
+
+@pytest.fixture
+def engine():
+    thread = started(lambda on_progress: "worker")
+    yield thread
+    thread.stop(10)
+
+
+def test_a_job_is_given_what_was_loaded(engine):
+    assert engine.state == "ready"
+    assert engine.submit("a", lambda worker, cancel: worker).future.result(10) == "worker"
+
+
+def test_all_jobs_and_the_loading_share_one_thread():
+    threads = []
+    engine = started(lambda on_progress: threads.append(threading.get_ident()))
+    for key in "ab":
+        engine.submit(key, lambda worker, cancel: threads.append(threading.get_ident())).future.result(10)
+    engine.stop(10)
+    assert len(set(threads)) == 1
+    assert threads[0] != threading.get_ident()
+
+
+def test_a_newer_job_cancels_the_running_one_with_its_key(engine):
+    running = threading.Event()
+
+    def until_cancelled(worker, cancel):
+        running.set()
+        while not cancel.cancelled:
+            pass
+        return "half a suggestion"
+
+    older = engine.submit("a", until_cancelled)
+    assert running.wait(10)
+    newer = engine.submit("a", lambda worker, cancel: "new")
+    assert older.future.result(10) is None
+    assert newer.future.result(10) == "new"
+
+
+def test_a_waiting_job_that_is_superseded_never_starts(engine):
+    gate, ran = threading.Event(), []
+    engine.submit("gate", lambda worker, cancel: gate.wait(10))
+    older = [engine.submit("a", lambda worker, cancel: ran.append("older")) for _ in range(20)]
+    newer = engine.submit("a", lambda worker, cancel: ran.append("newer"))
+    gate.set()
+    newer.future.result(10)
+    assert ran == ["newer"]
+    assert all(job.future.result(10) is None for job in older)
+
+
+def test_jobs_with_other_keys_are_left_alone(engine):
+    jobs = [engine.submit(key, lambda worker, cancel, key=key: key) for key in "abc"]
+    assert [job.future.result(10) for job in jobs] == ["a", "b", "c"]
+
+
+def test_a_job_that_fails_leaves_the_thread_working(engine):
+    failing = engine.submit("a", lambda worker, cancel: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        failing.future.result(10)
+    assert engine.submit("a", lambda worker, cancel: "fine").future.result(10) == "fine"
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(DraftlineError("Fetch it."), "Fetch it."), (RuntimeError("x"), "an error in draftline")],
+)
+def test_a_failure_to_load_is_kept_as_a_sentence(error, told):
+    def load(on_progress):
+        raise error
+
+    engine = started(load)
+    assert engine.state == "failed"
+    assert told in engine.failure
+
+
+def test_stopping_cancels_what_runs():
+    running = threading.Event()
+
+    def until_cancelled(worker, cancel):
+        running.set()
+        while not cancel.cancelled:
+            pass
+
+    engine = started(lambda on_progress: None)
+    job = engine.submit("a", until_cancelled)
+    assert running.wait(10)
+    engine.stop(30)
+    assert job.future.done()

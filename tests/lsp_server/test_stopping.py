@@ -1,0 +1,68 @@
+"""Where a suggestion ends: `|` is the cursor, and `¶` the place where the model's text is cut."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lsp_server.stopping import Place, end_of_suggestion
+
+
+def place(left="", right="", below=()):
+    return Place(left, right, tuple(below))
+
+
+def test_with_text_right_of_the_cursor_it_is_the_line():
+    assert end_of_suggestion("a, b\nc", place("f(", ")")) == 4
+    assert end_of_suggestion("a, b", place("f(", ")")) is None
+
+
+@pytest.mark.parametrize(
+    ("left", "written"),
+    [
+        # the body that belongs to what the user has begun
+        ("def f():", "\n    a\n\n    b¶\ndef g"),
+        ("    if a:", "\n        b¶\n    c"),
+        # the statement and its neighbours, up to where the block is left
+        ("    x = ", "1\n    y = 2¶\nz"),
+        ("    ", "x = 1\n    for a in b:\n        c\n    d¶\ne"),
+        ("", "def f():\n    a¶\nb"),
+        ("", "\ndef f():\n    a¶\nb"),
+        # the closing bracket belongs to it
+        ("function f() {", "\n  a;\n}¶\nb"),
+        ("x = [", "\n    1,\n]¶\ny"),
+        ("def f(", "\n    a,\n):\n    return a¶\ndef"),
+        # a run of blank lines
+        ("x = ", "1¶\n\n\ny"),
+        ("\tif a:", "\n\t\tb¶\n\tc"),
+    ],
+)
+def test_otherwise_it_is_the_block(left, written):
+    end = written.index("¶")
+    assert end_of_suggestion(written.replace("¶", ""), place(left)) == end
+
+
+def test_blank_lines_before_its_first_line_do_not_end_it():
+    assert end_of_suggestion("\n\ndef f", place()) is None
+
+
+def test_nothing_but_blank_lines_ends_it():
+    assert end_of_suggestion("\n\n\n\n", place()) == 0
+
+
+def test_it_ends_where_the_text_below_begins():
+    assert end_of_suggestion("b = 1\nc = 2\n", place("", below=["c = 2"])) == 5
+
+
+pieces = st.lists(st.sampled_from(["\n", "    ", "a", ")", "if:", "b = 1", "\t", "{"]), max_size=25)
+
+
+@given(pieces, st.sampled_from(["", "    ", "if a:", "    f(", "x = "]), st.sampled_from(["", ")"]))
+def test_an_end_once_seen_stays_where_it_is(written, left, right):
+    seen = None
+    for length in range(len(written) + 1):
+        end = end_of_suggestion("".join(written[:length]), place(left, right, ["b = 1"]))
+        if seen is not None:
+            assert end == seen
+        seen = end

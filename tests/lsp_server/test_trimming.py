@@ -1,0 +1,79 @@
+"""Nothing is inserted that the text already has right of the cursor or below it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lsp_server.stopping import Place
+from lsp_server.trimming import line_end, trim
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "written", "inserted"),
+    [
+        ("a = numpy.array(", ")", "[1, 2])", "[1, 2]"),
+        ("foo(bar(", ")", "x)", "x)"),  # this one closes bar, the other foo
+        ("f(", ")", "a).g(", "a).g("),
+        ("f(", ")", "a).g()", "a).g("),
+        ('print("', '")', 'hello")', "hello"),
+        ('x = "', '"', 'a"', "a"),
+        ("x[", "]:", "1]:", "1"),
+        ("f(g[", "])", "0])", "0"),
+        ("b=", " # t", "1 # t", "1"),
+        ("return ", "+ b", "a + b", "a "),
+        ("x = f(", ")", "y", "y"),
+        ("x = f(", ")", "   ", ""),
+    ],
+)
+def test_what_stands_right_of_the_cursor_is_not_doubled(left, right, written, inserted):
+    assert trim(written, Place(left, right, ()), unfinished=False) == inserted
+
+
+@pytest.mark.parametrize(
+    ("left", "below", "written", "inserted"),
+    [
+        ("", ["b=2", "c=3"], "b=2\nc=3", ""),
+        ("", ["b=2", "c=3"], "x=5\nb=2", "x=5"),
+        ("", ["b=2", "c=3"], "x=5\n\nb=2\nc=3", "x=5"),
+        ("", ["b=2", "c=3"], "x=5\nc=3", "x=5"),
+        ("", ["    return x", "y"], "    return x", ""),
+        ("    ", ["    return x", "y"], "return x", ""),
+        ("    if a:", ["}"], "\n        }", "\n        }"),
+        ("", ["b=2"], "x\nb=2\nz", "x\nb=2\nz"),
+    ],
+)
+def test_the_lines_below_are_not_repeated(left, below, written, inserted):
+    assert trim(written, Place(left, "", tuple(below)), unfinished=False) == inserted
+
+
+def test_a_half_written_last_line_is_left_out_if_there_are_others():
+    assert trim("a = 1\nb = fo", Place("", "", ()), unfinished=True) == "a = 1"
+    assert trim("b = fo", Place("", "", ()), unfinished=True) == "b = fo"
+    assert trim("\n    b = fo", Place("if a:", "", ()), unfinished=True) == "\n    b = fo"
+
+
+@pytest.mark.parametrize("written", ["", "\n", "   \n\n", "\t"])
+def test_blanks_are_no_suggestion(written):
+    assert trim(written, Place("x", "", ()), unfinished=False) == ""
+
+
+@given(
+    st.text(st.sampled_from("ab()[]\"' \n"), max_size=20),
+    st.text(st.sampled_from("ab()[]\"' "), max_size=6),
+    st.text(st.sampled_from("ab()[]\"' "), max_size=6),
+    st.lists(st.sampled_from(["a", "b", "(a)", "    b"]), max_size=3),
+    st.booleans(),
+)
+def test_a_suggestion_is_a_beginning_of_what_the_model_wrote(written, left, right, below, unfinished):
+    written = written if not right.strip() else written.replace("\n", "")
+    assert written.startswith(trim(written, Place(left, right, tuple(below)), unfinished))
+
+
+@pytest.mark.parametrize(
+    ("lines", "line", "expected"),
+    [(["a\r\n", "b"], 1, "\r\n"), (["a\n", "b\r\n"], 1, "\r\n"), (["a\r", ""], 1, "\r"), (["a"], 0, "\n")],
+)
+def test_the_line_end_is_the_one_in_use_there(lines, line, expected):
+    assert line_end(lines, line) == expected
