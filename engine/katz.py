@@ -36,28 +36,21 @@ def write_table(
     write_counts(path, count(documents, vocab_size), vocab_size, tokenizer_fingerprint)
 
 
-def write_counts(
-    path: Path,
-    counts: Counts,
-    vocab_size: int,
-    tokenizer_fingerprint: str,
-    discounts_from: Counts | None = None,
-) -> None:
+def write_counts(path: Path, counts: Counts, vocab_size: int, tokenizer_fingerprint: str) -> None:
     """Write the table of ``counts`` to ``path``.
-
-    discounts_from: the counts that Good-Turing sees, where ``counts`` are weighted: a weight leaves
-    gaps among the small counts, which the estimate would take for rarity.
 
     Raises:
         DraftlineError: the file cannot be written.
     """
-    if len(counts.counts) and counts.tokens >= 1 << 32:
-        raise ValueError(f"{counts.tokens} weighted tokens, fewer than 2^32 fit")
-    factors = [good_turing(level) for level in _levels(discounts_from or counts)]
+    if counts.tokens >= 1 << 32:
+        raise ValueError(f"{counts.tokens} tokens were counted, fewer than 2^32 fit")
+    token_count, bigrams, trigrams = _split(counts, vocab_size)
+    factors = [
+        good_turing(order) for order in (token_count[token_count > 0], bigrams.counts, trigrams.counts)
+    ]
     # discounted[order][r] = d_r r
     discounted = [np.arange(K + 1) * np.array([0.0, *order]) for order in factors]
 
-    token_count, bigrams, trigrams = _split(counts, vocab_size)
     first, second = bigrams.keys >> BITS, bigrams.keys & END
     bigram_start = _starts(np.searchsorted(bigrams.keys, trigrams.keys >> BITS), len(bigrams.keys))
     context = np.repeat(np.arange(len(bigrams.keys)), np.diff(bigram_start))
@@ -171,13 +164,6 @@ def _split(counts: Counts, vocab_size: int) -> tuple[Ints, Counts, Counts]:
         Counts(pair_keys[real_pair], pair_counts[real_pair]),
         Counts(counts.keys[real], counts.counts[real]),
     )
-
-
-def _levels(counts: Counts) -> tuple[Ints, Ints, Ints]:
-    """The counts of the types of each order."""
-    vocab_size = int(counts.keys[-1] >> 2 * BITS) + 1 if len(counts.keys) else 1
-    tokens, bigrams, trigrams = _split(counts, vocab_size)
-    return tokens[tokens > 0], bigrams.counts, trigrams.counts
 
 
 def _weights(

@@ -33,11 +33,9 @@ class Counts:
         """How many tokens were counted: each is the first of exactly one key."""
         return int(self.counts.sum())
 
-    def boosted(self, part: Counts, weight: int) -> Counts:
-        """These counts with those of ``part``, which they already contain once, taken ``weight`` times."""
-        counts = self.counts.copy()
-        counts[np.searchsorted(self.keys, part.keys)] += (weight - 1) * part.counts
-        return Counts(self.keys, counts)
+    def times(self, weight: int) -> Counts:
+        """These counts as if every text had been read ``weight`` times."""
+        return Counts(self.keys, self.counts * weight)
 
 
 def count(documents: Iterable[NDArray[Any]], vocab_size: int) -> Counts:

@@ -32,8 +32,8 @@ SOURCE_NAMES = frozenset({"makefile", "dockerfile", "rakefile", "gemfile", "jenk
 
 SECRET_FILES = (
     ".env*", "*.env", "*.pem", "*.key", "*.p12", "*.pfx", "*.cert", "*.crt", "*.cer", "*.jks", "*.keystore",
-    "*.kdbx", "*.ovpn", "id_*", "secrets.*", "secret.*", "credentials", "credentials.*", ".dev.vars", ".npmrc",
-    ".netrc", "_netrc", ".pypirc", ".htpasswd", ".pgpass", ".git-credentials",
+    "*.kdbx", "*.ovpn", "id_*", "secrets.*", "secret.*", "credentials", "credentials.*", ".dev.vars",
+    ".npmrc", ".netrc", "_netrc", ".pypirc", ".htpasswd", ".pgpass", ".git-credentials",
 )  # fmt: skip
 GENERATED_FILES = (
     "*.min.js", "*.min.css", "*.bundle.js", "*-lock.*", "*_pb2.py", "*_pb2.pyi", "*_pb2_grpc.py", "*.pb.go",

