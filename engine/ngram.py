@@ -75,7 +75,8 @@ class NgramTable:
         """The ``k`` likeliest successors, by falling Katz probability, and their probabilities.
 
         All orders are merged: a successor known only from its bigram, or from its frequency, comes
-        before a seen trigram where its backed-off probability is larger.
+        before a seen trigram where its backed-off probability is larger. Made for k up to HEAD: beyond
+        that a context's trigrams must be sorted first.
         """
         tokens: list[int] = []
         scores: list[float] = []
