@@ -64,7 +64,7 @@ class GgufFile:
                 self._read(file)
         except OSError as error:
             raise DraftlineError(f"{path} cannot be read ({error.strerror}); check the path.") from error
-        except (ValueError, KeyError, OverflowError) as error:
+        except (ValueError, KeyError, ArithmeticError) as error:
             raise DraftlineError(f"{path} is no readable GGUF file ({error}); download it again.") from error
 
     def data(self, tensor: GgufTensor) -> npt.NDArray[np.uint8]:

