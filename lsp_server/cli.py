@@ -13,10 +13,9 @@ from typing import get_args
 
 from engine.errors import DraftlineError
 from engine.request import CancelToken, Mode
-from lsp_server import __version__
 from lsp_server.documents import Cursor, split_lines, without_line_end
 from lsp_server.settings import Settings
-from model_setup.command_line import OneSentenceParser, run_command
+from model_setup.command_line import OneSentenceParser, draftline_version, run_command
 
 MAX_TOKENS = 64
 _PLACE = re.compile(r"(?P<file>.+):(?P<line>\d+):(?P<column>\d+)", re.DOTALL)
@@ -64,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
         parents=[stdio, model],
     )
     parser.set_defaults(model=None, weights="auto", stdio=False)
-    parser.add_argument("--version", action="version", version=f"draftline {__version__}")
+    parser.add_argument("--version", action="version", version=f"draftline {draftline_version()}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=OneSentenceParser)
 
     commands.add_parser("serve", parents=[stdio, model], help="the language server, on stdin and stdout")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from engine.tokenizer import Tokenizer
 from lsp_server.completions import Completer
-from lsp_server.settings import Settings, repository_of
-from model_setup.store import resolve_model, trigram_path
+from lsp_server.settings import Settings
+from model_setup.store import general_trigram_path, resolve_model, trigram_path
 
 
 def load_completer(settings: Settings, on_progress: Callable[[float], None] | None = None) -> Completer:
@@ -33,13 +33,14 @@ def load_completer(settings: Settings, on_progress: Callable[[float], None] | No
 
 
 def _trigram(settings: Settings, oracle: Path) -> Path | None:
+    """The table that was asked for, else the repository's, else the one of code in general, else none."""
     if settings.draft2:
         return Path(settings.draft2)
-    if settings.repository is None:
-        return None
     tokenizer = oracle / "tokenizer.json"
     if not tokenizer.exists():
         return None  # a GGUF file: model-setup builds tables for installed models only
     fingerprint = Tokenizer(tokenizer).fingerprint
-    path = trigram_path(repository_of(Path(settings.repository)), fingerprint)
-    return path if path.exists() else None
+    paths = [general_trigram_path(fingerprint)]
+    if settings.repository is not None:
+        paths.insert(0, trigram_path(Path(settings.repository), fingerprint))
+    return next((path for path in paths if path.exists()), None)

@@ -25,12 +25,12 @@ from pygls.uris import to_fs_path
 
 from engine.errors import DraftlineError
 from engine.request import Mode
-from lsp_server import __version__
 from lsp_server.completions import MAX_TOKENS, Completer, Suggestion
 from lsp_server.documents import Cursor, Document, Encoding
 from lsp_server.engine_thread import EngineThread
 from lsp_server.protocol import DraftlineProtocol
 from lsp_server.settings import Settings
+from model_setup.command_line import draftline_version
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class DraftlineServer(LanguageServer):
     """What is open, what is chosen, and the engine's thread. Every method runs on the event loop's thread."""
 
     def __init__(self, load: Loader, settings: Settings | None = None) -> None:
-        super().__init__("draftline", __version__, protocol_cls=DraftlineProtocol)
+        super().__init__("draftline", draftline_version(), protocol_cls=DraftlineProtocol)
         self.settings = settings or Settings()
         self.settings_error: DraftlineError | None = None
         self.documents: dict[str, Document] = {}

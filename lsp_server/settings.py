@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import Any
 
 from engine.errors import DraftlineError
@@ -39,9 +38,3 @@ class Settings:
                     f"The option {name} must be a text, not {value!r}; mend it in the editor's settings."
                 )
         return replace(self, **given)
-
-
-def repository_of(path: Path) -> Path:
-    """The repository of a file or folder: the nearest parent with ``.git``, else its own folder."""
-    folder = path if path.is_dir() else path.parent
-    return next((parent for parent in (folder, *folder.parents) if (parent / ".git").exists()), folder)
