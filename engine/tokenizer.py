@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 import tokenizers
 
 from engine.errors import DraftlineError
+
+_CONTROL = re.compile(r"<[|｜].+[|｜]>|<fim_\w+>|▁<(PRE|SUF|MID|EOT)>")
 
 
 class Tokenizer:
@@ -31,6 +34,10 @@ class Tokenizer:
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         self._tokenizer.encode_special_tokens = True
+        # Some vendors list control tokens as ordinary ones, as Qwen does with those for fill-in-the-middle.
+        added_tokens = self._tokenizer.get_added_tokens_decoder().values()
+        unmarked = [added.content for added in added_tokens if _CONTROL.fullmatch(added.content)]
+        self._tokenizer.add_special_tokens(unmarked)
         self.vocab_size: int = self._tokenizer.get_vocab_size(with_added_tokens=True)
         self.special: dict[str, int] = {
             added.content: token_id
