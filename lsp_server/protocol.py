@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
@@ -17,6 +18,15 @@ logger = logging.getLogger(__name__)
 
 class DraftlineProtocol(LanguageServerProtocol):
     _server: DraftlineServer
+
+    @lsp_method(types.INITIALIZE)
+    def lsp_initialize(self, params: types.InitializeParams) -> Generator[Any, Any, types.InitializeResult]:
+        result = yield from super().lsp_initialize(params)
+        text_document = params.capabilities.text_document
+        if text_document and text_document.inline_completion:
+            # Such a client would ask for both at each key, and show the same text twice.
+            result.capabilities.completion_provider = None
+        return result
 
     # pygls keeps documents of its own, which split lines where the protocol does not. Ours stand in for them.
 

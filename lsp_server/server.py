@@ -147,6 +147,7 @@ async def initialized(ls: DraftlineServer, params: types.InitializedParams) -> N
     fractions: asyncio.Queue[float | None] = asyncio.Queue()
 
     def loaded() -> None:
+        logger.info("the model is %s %s", ls.engine.state, ls.engine.failure)
         if ls.engine.failure:
             ls.tell(ls.engine.failure)
         fractions.put_nowait(None)

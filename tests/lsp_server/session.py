@@ -47,7 +47,13 @@ class Session:
         return self.client._server
 
     async def start(
-        self, command: list[str], home: Path, encodings: list[str] | None, options: Any, progress: bool
+        self,
+        command: list[str],
+        home: Path,
+        encodings: list[str] | None,
+        options: Any,
+        progress: bool,
+        inline: bool,
     ) -> None:
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "DRAFTLINE_HOME": str(home)}
         await self.client.start_io(sys.executable, *command, env=environment)
@@ -55,7 +61,7 @@ class Session:
             general=types.GeneralClientCapabilities(position_encodings=encodings),
             window=types.WindowClientCapabilities(work_done_progress=progress),
             text_document=types.TextDocumentClientCapabilities(
-                inline_completion=types.InlineCompletionClientCapabilities()
+                inline_completion=types.InlineCompletionClientCapabilities() if inline else None
             ),
         )
         params = types.InitializeParams(capabilities, initialization_options=options)
@@ -128,13 +134,14 @@ async def session(
     encodings: list[str] | None = None,
     options: Any = None,
     progress: bool = False,
+    inline: bool = True,
     wait: bool = True,
 ) -> AsyncIterator[Session]:
     """A session with the scripted server; see ``scripted_server``. The process has ended when it is left."""
     script = {"answers": answers or {}, "delay": delay, "load": load, "log": str(home / "generations")}
     command = ["-m", "tests.lsp_server.scripted_server", json.dumps(script)]
     it = Session()
-    await it.start(command, home, encodings, options, progress)
+    await it.start(command, home, encodings, options, progress, inline)
     try:
         if wait:
             await it.ready()

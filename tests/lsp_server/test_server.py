@@ -30,11 +30,11 @@ async def test_a_suggestion_comes_with_a_range_at_the_cursor(tmp_path):
 
 
 @live
-async def test_inline_completion_and_completion_are_advertised(tmp_path):
+async def test_what_the_server_can_do_is_advertised(tmp_path):
     async with session(tmp_path) as it:
         can = it.initialized.capabilities
     assert can.inline_completion_provider is not None
-    assert can.completion_provider is not None
+    assert can.completion_provider is None
     assert can.text_document_sync.open_close
     assert can.text_document_sync.change == types.TextDocumentSyncKind.Incremental
 
@@ -115,7 +115,8 @@ async def test_the_popup_s_selected_item_begins_the_suggestion(tmp_path):
 
 @live
 async def test_clients_without_inline_completion_get_an_item_in_their_popup(tmp_path):
-    async with session(tmp_path, {"return ": "a + b"}) as it:
+    async with session(tmp_path, {"return ": "a + b"}, inline=False) as it:
+        assert it.initialized.capabilities.completion_provider is not None
         it.open("def add(a, b):\n    return ")
         answer = await it.client.text_document_completion_async(
             types.CompletionParams(types.TextDocumentIdentifier("file:///t.py"), types.Position(1, 11))
