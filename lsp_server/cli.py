@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     model.add_argument(
         "--weights",
-        choices=("auto", "fp32", "bf16", "fp16", "int8"),
+        choices=("auto", "fp32", "int8"),
         default=argparse.SUPPRESS,
         help="how the weights are held (auto: what is fastest here)",
     )

@@ -71,11 +71,9 @@ class Completer:
         max_tokens = min(max_tokens, engine.max_context // 2)
         prompt = self._format.build(lines, cursor, engine.max_context - max_tokens - 1)
         params = SamplingParams(max_tokens, stop_ids=(*engine.eos_ids, *self._format.stop_ids), mode=mode)
-        generation = engine.generate(prompt, params, cancel=cancel)
-        try:
-            written = self._read(generation, place)
-        finally:
-            generation.close()
+        written = self._read(
+            engine.generate(prompt.ids, params, cancel=cancel, context_ids=prompt.context), place
+        )
         unfinished = written.end is None and (len(written.ids) >= max_tokens or cancel.cancelled)
         text = trim(written.text[: written.end], place, unfinished)
         return Suggestion(

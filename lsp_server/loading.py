@@ -2,45 +2,46 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from engine.tokenizer import Tokenizer
+from engine.errors import DraftlineError
 from lsp_server.completions import Completer
 from lsp_server.settings import Settings
 from model_setup.store import general_trigram_path, resolve_model, trigram_path
+
+if TYPE_CHECKING:
+    from engine.engine import Engine
+
+logger = logging.getLogger(__name__)
 
 
 def load_completer(settings: Settings, on_progress: Callable[[float], None] | None = None) -> Completer:
     """Load the model, which takes seconds.
 
     Raises:
-        DraftlineError: the model is not installed, or something in it cannot be used.
+        DraftlineError: the model is not installed, or it or the table asked for cannot be used.
     """
     oracle = resolve_model(settings.model)
-    draft2 = _trigram(settings, oracle)
     from engine import load  # brings in torch, so what can fail early has failed by now
 
-    return Completer(
-        load(
-            oracle,
-            draft2=draft2,
-            device=settings.device,
-            weights=settings.weights,
-            on_progress=on_progress,
-        )
-    )
+    engine = load(oracle, settings.draft2, settings.device, settings.weights, on_progress)
+    if settings.draft2 is None:
+        _use_trigram(engine, settings.repository)
+    return Completer(engine)
 
 
-def _trigram(settings: Settings, oracle: Path) -> Path | None:
-    """The table that was asked for, else the repository's, else the one of code in general, else none."""
-    if settings.draft2:
-        return Path(settings.draft2)
-    tokenizer = oracle / "tokenizer.json"
-    if not tokenizer.exists():
-        return None  # a GGUF file: model-setup builds tables for installed models only
-    fingerprint = Tokenizer(tokenizer).fingerprint
+def _use_trigram(engine: Engine, repository: str | None) -> None:
+    """Guess with the repository's table, else with that of code in general; without, we are only slower."""
+    fingerprint = engine.tokenizer.fingerprint
     paths = [general_trigram_path(fingerprint)]
-    if settings.repository is not None:
-        paths.insert(0, trigram_path(Path(settings.repository), fingerprint))
-    return next((path for path in paths if path.exists()), None)
+    if repository is not None:
+        paths.insert(0, trigram_path(Path(repository), fingerprint))
+    for path in paths:
+        if path.exists():
+            try:
+                return engine.use_table(path)
+            except DraftlineError as error:
+                logger.warning("%s", error)

@@ -57,7 +57,15 @@ FAMILIES = (
     ),
 )
 _LOOKS_LIKE_FIM = re.compile(r"fim[-_▁]|<(PRE|SUF|MID)>|prefix|suffix|middle", re.IGNORECASE)
-_BEGINNINGS_OF_TEXT = ("<|begin_of_text|>", "<s>", "<bos>")
+_BEGINNINGS_OF_TEXT = ("<|begin_of_text|>", "<s>", "<bos>", "<|endoftext|>")
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """ids: what the model reads. context: the user's text as guesses go by it, so ending at the cursor."""
+
+    ids: list[int]
+    context: list[int]
 
 
 class PromptFormat:
@@ -84,21 +92,23 @@ class PromptFormat:
                 )
         self.stop_ids: tuple[int, ...] = tuple(special.values())  # no control token belongs in a suggestion
 
-    def build(self, lines: Sequence[str], cursor: Cursor, room: int) -> list[int]:
+    def build(self, lines: Sequence[str], cursor: Cursor, room: int) -> Prompt:
         """The prompt for ``lines`` (with their line ends) at ``cursor``, in at most ``room`` tokens."""
         special, family = self._tokenizer.special, self._family
         if family is None:
             start = [special[name] for name in _BEGINNINGS_OF_TEXT if name in special][:1]
-            return start + self._prefix(lines, cursor, min(PREFIX_TOKENS, room - len(start)))
+            prefix = self._prefix(lines, cursor, min(PREFIX_TOKENS, room - len(start)))
+            return Prompt(start + prefix, prefix)
         room -= len(family.start) + 3
         prefix = self._prefix(lines, cursor, min(PREFIX_TOKENS, room * 3 // 4))
         suffix = self._suffix(lines, cursor, min(SUFFIX_TOKENS, room // 4))
-        return [
+        ids = [
             *(special[name] for name in family.start),
             *(special[family.prefix], *prefix),
             *(special[family.suffix], *suffix),
             special[family.middle],
         ]
+        return Prompt(ids, [*suffix, special[family.prefix], *prefix])
 
     def _prefix(self, lines: Sequence[str], cursor: Cursor, budget: int) -> list[int]:
         characters = budget * _CHARACTERS_PER_TOKEN

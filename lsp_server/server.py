@@ -103,6 +103,9 @@ class DraftlineServer(LanguageServer):
         except asyncio.CancelledError:
             job.cancel.cancel()
             raise
+        except DraftlineError as error:
+            self.tell(str(error))
+            return None
         except Exception:
             logger.exception("a suggestion failed")
             self.tell("A suggestion failed because of an error in draftline; see its log file.")

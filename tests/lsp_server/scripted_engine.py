@@ -54,7 +54,11 @@ class ScriptedEngine:
         self._delay = delay
 
     def generate(
-        self, prompt_ids: Sequence[int], params: SamplingParams, cancel: CancelToken | None = None
+        self,
+        prompt_ids: Sequence[int],
+        params: SamplingParams,
+        cancel: CancelToken | None = None,
+        context_ids: Sequence[int] | None = None,
     ) -> Iterator[Cycle]:
         prompt = list(prompt_ids)
         self.prompts.append(prompt)

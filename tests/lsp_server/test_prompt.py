@@ -15,11 +15,16 @@ PREFIX, SUFFIX, MIDDLE = 257, 258, 259
 
 
 def prompt(text, cursor, room=2000, special=SPECIAL):
-    return PromptFormat(ByteTokenizer(special), "model").build(split_lines(text), cursor, room)
+    return PromptFormat(ByteTokenizer(special), "model").build(split_lines(text), cursor, room).ids
 
 
 def test_prefix_and_suffix_meet_at_the_cursor():
     assert prompt("a = (b)\nc", Cursor(0, 5)) == [PREFIX, *b"a = (", SUFFIX, *b"b)\nc", MIDDLE]
+
+
+def test_guesses_go_by_the_suffix_and_then_the_prefix():
+    built = PromptFormat(ByteTokenizer(), "model").build(["a = (b)\n", "c"], Cursor(0, 5), 2000)
+    assert built.context == [*b"b)\nc", PREFIX, *b"a = ("]
 
 
 def test_line_ends_make_no_difference():
@@ -47,7 +52,7 @@ def test_each_family_is_known_by_its_own_tokens(family):
 
 
 def test_a_model_without_such_tokens_continues_the_prefix():
-    assert prompt("ab", Cursor(0, 1), special={"<|endoftext|>": 256}) == [ord("a")]
+    assert prompt("ab", Cursor(0, 1), special={"<|endoftext|>": 256}) == [256, ord("a")]
 
 
 def test_an_unknown_form_is_refused_in_one_sentence():
