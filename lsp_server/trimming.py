@@ -33,16 +33,17 @@ def trim(text: str, place: Place, unfinished: bool) -> str:
 
 
 def _without_doubled_rest(text: str, left: str, right: str) -> str:
-    """Cut what the rest of the line would repeat: all of it, or its first closing brackets and quotes."""
+    """Cut what the rest of the line would repeat: all of it, or from a bracket or quote on that it closes."""
     rest = right.strip()
     if rest.strip(_CLOSERS) and text.endswith(rest):
         return text[: -len(rest)].rstrip() if right[0].isspace() else text[: -len(rest)]
-    closers = right[: len(right) - len(right.lstrip(_CLOSERS))]
+    first = right.lstrip()[:1]
+    if first not in _CLOSERS:
+        return text
     excess = _unmatched(left + right)
-    for length in range(len(closers) + 1):
-        cut = text[: len(text) - length]
-        if text.endswith(closers[:length]) and _unmatched(left + cut + right) <= excess:
-            return cut
+    for end in range(len(text), -1, -1):
+        if text[end : end + 1] in ("", first) and _unmatched(left + text[:end] + right) <= excess:
+            return text[:end]
     return text
 
 

@@ -17,6 +17,7 @@ from lsp_server.trimming import line_end, trim
         ("foo(bar(", ")", "x)", "x)"),  # this one closes bar, the other foo
         ("f(", ")", "a).g(", "a).g("),
         ("f(", ")", "a).g()", "a).g("),
+        ("print(", ")", "x.a())  # Output: 1", "x.a()"),
         ('print("', '")', 'hello")', "hello"),
         ('x = "', '"', 'a"', "a"),
         ("x[", "]:", "1]:", "1"),
