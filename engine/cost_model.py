@@ -1,0 +1,64 @@
+"""How large a tree pays: step times by row count against the chance that each guess is right.
+
+A cycle with n guesses takes ``time(n + 1)`` and yields one token plus the sum of the guesses' chances
+(the expectation of the accepted path: a node is on it with the probability of its score). Nodes come best
+first, so the best tree is a prefix of them, down to no tree at all.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """Measured seconds of one forward pass by its number of rows; straight lines between."""
+
+    rows: tuple[int, ...]
+    seconds: tuple[float, ...]
+
+    def __call__(self, rows: int) -> float:
+        right = min(max(bisect.bisect_left(self.rows, rows), 1), len(self.rows) - 1)
+        low, high = self.rows[right - 1], self.rows[right]
+        share = (rows - low) / (high - low)
+        return self.seconds[right - 1] + share * (self.seconds[right] - self.seconds[right - 1])
+
+
+def best_size(scores: Sequence[float], times: StepTimes) -> int:
+    """The number of guesses that yields the most tokens per second; a tie goes to the smaller tree.
+
+    scores: chances of the guesses, best first.
+    """
+    best, best_rate = 0, 1.0 / times(1)
+    expected = 1.0
+    for count, score in enumerate(scores, start=1):
+        expected += score
+        rate = expected / times(count + 1)
+        if rate > best_rate:
+            best, best_rate = count, rate
+    return best
+
+
+class AcceptanceStatistics:
+    """How often a guess was right where it could be seen, by features of the guess.
+
+    A feature is any hashable value (source, rank, bucket of probability ...). The estimate starts at
+    the prior that comes with the question and moves to what was observed.
+    """
+
+    PRIOR_WEIGHT = 8.0  # observations that a prior counts as
+
+    def __init__(self) -> None:
+        self._seen: dict[object, list[float]] = {}
+
+    def estimate(self, feature: object, prior: float) -> float:
+        """The chance that a guess with this feature is the oracle's token."""
+        hits, tries = self._seen.get(feature, (0.0, 0.0))
+        return (hits + self.PRIOR_WEIGHT * prior) / (tries + self.PRIOR_WEIGHT)
+
+    def observe(self, feature: object, accepted: bool) -> None:
+        counts = self._seen.setdefault(feature, [0.0, 0.0])
+        counts[0] += accepted
+        counts[1] += 1.0

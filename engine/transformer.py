@@ -1,0 +1,134 @@
+"""One lean decoder forward for the supported families, tree attention included.
+
+A family is a row of differences (`Config`); the forward is the same for all: RMS norm, rotary attention
+with grouped keys and values, gated MLP. Rows are tokens; there is no batch of texts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from engine.attention import KEY_UNIT, QUERY_UNIT, VALUE_UNIT, exact_attention, fixed_point
+from engine.kv_cache import KVCache
+from engine.linear import Linear
+
+
+@dataclass(frozen=True)
+class Config:
+    """The shape of a model. qkv_bias is what tells Qwen2 from Llama."""
+
+    family: str
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    intermediate: int
+    norm_eps: float
+    rope_theta: float
+    vocab_size: int
+    max_positions: int
+    qkv_bias: bool
+    output_bias: bool
+    mlp_bias: bool
+    tied_head: bool
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One block. qkv: hidden -> (heads + 2 kv_heads) * head_dim; gate_up: hidden -> 2 * intermediate."""
+
+    input_norm: Tensor
+    qkv: Linear
+    output: Linear
+    post_norm: Tensor
+    gate_up: Linear
+    down: Linear
+
+
+class Transformer:
+    """Weights and the forward pass. State lives in the KVCache that the caller passes in."""
+
+    def __init__(
+        self, config: Config, embedding: Tensor, layers: list[Layer], norm: Tensor, head: Linear
+    ) -> None:
+        """embedding: [vocab, hidden], any floating dtype; norms: [hidden] float32."""
+        self.config = config
+        self._embedding = embedding
+        self._layers = layers
+        self._norm = norm
+        self._head = head
+        inverse = config.rope_theta ** -(
+            torch.arange(0, config.head_dim, 2, dtype=torch.float64) / config.head_dim
+        )
+        self._inverse_frequencies = inverse.float()
+        self.weight_bytes = head.weight_bytes + sum(
+            linear.weight_bytes
+            for layer in layers
+            for linear in (layer.qkv, layer.output, layer.gate_up, layer.down)
+        )
+
+    def new_cache(self, capacity: int) -> KVCache:
+        config = self.config
+        return KVCache(config.layers, config.kv_heads, config.head_dim, capacity)
+
+    def forward(self, tokens: Tensor, positions: Tensor, cache: KVCache, visible: Tensor | None) -> Tensor:
+        """Run ``tokens`` behind the committed text and write them to the slots behind it, in order.
+
+        tokens, positions: [rows] int64. visible: [rows, rows] bool, which rows each row sees besides the
+        committed text (itself included); None: a single row. Returns the last hidden states, [rows, hidden]
+        float32, for `logits`.
+        """
+        config = self.config
+        rows = tokens.shape[0]
+        group = config.heads // config.kv_heads
+        start, end = cache.length, cache.length + rows
+        cos, sin = self._rotary(positions)
+        hidden_rows = None if visible is None else (~visible).repeat(group, 1)
+        scale = config.head_dim**-0.5
+        x = self._embedding[tokens].float()
+        for index, layer in enumerate(self._layers):
+            qkv = layer.qkv(_rms_norm(x, layer.input_norm, config.norm_eps))
+            heads = qkv.view(rows, config.heads + 2 * config.kv_heads, config.head_dim).transpose(0, 1)
+            rotated = _rotate(heads[: config.heads + config.kv_heads], cos, sin)
+            keys, values = cache.keys[index], cache.values[index]
+            keys[:, start:end] = fixed_point(rotated[config.heads :], KEY_UNIT)
+            values[:, start:end] = fixed_point(heads[config.heads + config.kv_heads :], VALUE_UNIT)
+            queries = fixed_point(rotated[: config.heads], QUERY_UNIT)
+            attended = exact_attention(
+                queries.reshape(config.kv_heads, group * rows, config.head_dim),
+                keys[:, :end],
+                values[:, :end],
+                scale,
+                hidden_rows,
+            )
+            attended = attended.view(config.heads, rows, config.head_dim).transpose(0, 1)
+            x = x + layer.output(attended.reshape(rows, -1).float())
+            gate, up = layer.gate_up(_rms_norm(x, layer.post_norm, config.norm_eps)).chunk(2, dim=1)
+            x = x + layer.down(functional.silu(gate) * up)
+        return x
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """hidden [rows, hidden] -> [rows, vocab] float32."""
+        return self._head(_rms_norm(hidden, self._norm, self.config.norm_eps))
+
+    def _rotary(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """positions [rows] -> cos and sin [rows, head_dim] float32 (Su et al. 2021, in halves)."""
+        angles = positions.float()[:, None] * self._inverse_frequencies
+        angles = torch.cat((angles, angles), dim=1)
+        return angles.cos(), angles.sin()
+
+
+def _rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    return functional.rms_norm(x, (x.shape[1],), weight, eps)
+
+
+def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """x [heads, rows, head_dim], cos and sin [rows, head_dim]."""
+    half = x.shape[2] // 2
+    turned = torch.cat((-x[:, :, half:], x[:, :, :half]), dim=2)
+    return x * cos + turned * sin
