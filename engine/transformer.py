@@ -109,7 +109,7 @@ class Transformer:
             attended = attended.view(config.heads, rows, config.head_dim).transpose(0, 1)
             x = x + layer.output(attended.reshape(rows, -1).float())
             gate, up = layer.gate_up(_rms_norm(x, layer.post_norm, config.norm_eps)).chunk(2, dim=1)
-            x = x + layer.down(functional.silu(gate) * up)
+            x = x + layer.down(_silu(gate) * up)
         return x
 
     def logits(self, hidden: Tensor) -> Tensor:
@@ -125,6 +125,12 @@ class Transformer:
 
 def _rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     return functional.rms_norm(x, (x.shape[1],), weight, eps)
+
+
+def _silu(x: Tensor) -> Tensor:
+    # torch's own silu has another last bit where a thread's share of the elements ends, which the number
+    # of rows decides; its exp has not
+    return x / x.neg().exp_().add_(1)
 
 
 def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
