@@ -1,0 +1,212 @@
+"""The forward pass computes what transformers computes, and each row as if it were alone."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from engine.tokenizer import Tokenizer
+from engine.transformer import Transformer
+from tests.engine.tiny_models import (
+    TOKENS,
+    change_config,
+    committed,
+    linear_logits,
+    load_reference,
+    load_tiny,
+    path_of,
+    reference_logits,
+    same,
+    tree_logits,
+    write_model,
+)
+
+CAPACITY = 192
+VARIANTS: dict[str, dict[str, Any]] = {
+    "qwen2": {},
+    "qwen2 with a tied head": {"tie_word_embeddings": True},
+    "qwen2 with heads wider than hidden / heads": {"head_dim": 24},
+    "llama": {"family": "llama"},
+    "llama with a tied head": {"family": "llama", "tie_word_embeddings": True},
+    "llama without groups": {"family": "llama", "num_key_value_heads": 4},
+    "llama with one key head": {"family": "llama", "num_key_value_heads": 1},
+    "llama with heads narrower than hidden / heads": {"family": "llama", "head_dim": 8},
+    "llama with all biases": {"family": "llama", "attention_bias": True, "mlp_bias": True},
+    "another rope base": {"rope_parameters": {"rope_type": "default", "rope_theta": 5e5}},
+    "the older spelling of the rope base": {"rope_theta": 5e5},
+}
+
+
+def relative_error(ours: Tensor, theirs: Tensor) -> float:
+    """The largest error of a row's logits, in units of the row's largest logit."""
+    theirs = theirs[:, : ours.shape[1]]
+    return float(((ours - theirs).abs().amax(dim=1) / theirs.abs().amax(dim=1)).max())
+
+
+@pytest.fixture(scope="module", params=VARIANTS)
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Transformer, Any]:
+    """A model of ours and the same in transformers."""
+    directory = tmp_path_factory.mktemp("model")
+    variant = dict(VARIANTS[request.param])
+    older = variant.pop("rope_theta", None)
+    write_model(directory, **variant)
+    if older is not None:
+        change_config(directory, remove=["rope_parameters"], rope_theta=older)
+    return load_tiny(directory), load_reference(directory)
+
+
+TEXT = [random.Random(0).randrange(TOKENS) for _ in range(90)]
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 40, 90])
+def test_logits_are_those_of_transformers_however_the_text_is_cut(pair, chunk):
+    model, reference = pair
+    ours = linear_logits(model, TEXT, model.new_cache(CAPACITY), chunk)
+    assert relative_error(ours, reference_logits(reference, TEXT)) < 1e-5
+
+
+def test_logits_of_a_tree_are_those_of_transformers_along_each_path(pair):
+    model, reference = pair
+    cache = model.new_cache(CAPACITY)
+    linear_logits(model, TEXT, cache, 32)
+    tokens, parents = [3, 4, 5, 4, 6, 7, 7, 9], [-1, 0, 0, 2, 1, 3, 4, 3]
+    ours = tree_logits(model, cache, tokens, parents)
+    for node in range(len(tokens)):
+        path = [tokens[step] for step in path_of(parents, node)]
+        theirs = reference_logits(reference, TEXT + path)[-1:]
+        assert relative_error(ours[node : node + 1], theirs) < 1e-5
+
+
+def test_the_vocabularys_padding_has_no_logits(pair):
+    model, _ = pair
+    assert linear_logits(model, [0], model.new_cache(CAPACITY)).shape == (1, TOKENS)
+
+
+# Exactness, bit for bit
+
+
+@pytest.fixture(scope="module", params=["fp32", "int8"])
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Transformer:
+    return load_tiny(write_model(tmp_path_factory.mktemp("model")), request.param)
+
+
+tokens = st.integers(0, TOKENS - 1)
+texts = st.lists(tokens, max_size=70)
+trees = st.integers(1, 40).flatmap(
+    lambda nodes: st.tuples(
+        st.lists(tokens, min_size=nodes, max_size=nodes),
+        st.tuples(*(st.integers(-1 if node == 0 else 0, max(node - 1, 0)) for node in range(nodes))),
+    )
+)
+exact = settings(deadline=None, max_examples=25)
+
+
+@exact
+@given(texts, trees, st.integers(1, 40))
+def test_a_nodes_logits_are_those_of_linear_decoding_along_its_path(model, text, tree, chunk):
+    tokens, parents = tree
+    parents = (-1, *parents[1:])
+    cache = model.new_cache(CAPACITY)
+    linear_logits(model, text or [0], cache, chunk)
+    ours = tree_logits(model, cache, tokens, parents)
+    for node in {0, len(tokens) // 2, len(tokens) - 1}:
+        alone = model.new_cache(CAPACITY)
+        linear_logits(model, text or [0], alone)
+        path = [tokens[step] for step in path_of(parents, node)]
+        assert torch.equal(ours[node], linear_logits(model, path, alone)[-1])
+
+
+@exact
+@given(texts, trees, st.randoms(use_true_random=False))
+def test_siblings_their_order_and_their_number_change_nothing(model, text, tree, rng):
+    tokens, parents = tree
+    parents = (-1, *parents[1:])
+    cache = model.new_cache(CAPACITY)
+    linear_logits(model, text or [0], cache)
+    ours = tree_logits(model, cache, tokens, parents)
+
+    kept = path_of(parents, rng.randrange(len(tokens)))  # one path of the tree, alone
+    path_parents = [kept.index(parents[node]) if parents[node] >= 0 else -1 for node in kept]
+    assert torch.equal(tree_logits(model, cache, [tokens[node] for node in kept], path_parents), ours[kept])
+
+    order = _shuffled_parents_first(parents, rng)
+    place = {node: index for index, node in enumerate(order)} | {-1: -1}
+    moved = [place[parents[node]] for node in order]
+    assert torch.equal(tree_logits(model, cache, [tokens[node] for node in order], moved), ours[order])
+
+
+def _shuffled_parents_first(parents: tuple[int, ...], rng: random.Random) -> list[int]:
+    order: list[int] = []
+    while len(order) < len(parents):
+        ready = [n for n in range(len(parents)) if n not in order and parents[n] in (-1, *order)]
+        order.append(rng.choice(ready))
+    return order
+
+
+@exact
+@given(texts.filter(len), st.integers(1, 70))
+def test_a_text_read_in_chunks_leaves_the_cache_of_one_read_token_by_token(model, text, chunk):
+    at_once, one_by_one = model.new_cache(CAPACITY), model.new_cache(CAPACITY)
+    chunked = linear_logits(model, text, at_once, chunk)
+    assert torch.equal(chunked, linear_logits(model, text, one_by_one))
+    assert same(committed(at_once), committed(one_by_one))
+
+
+@exact
+@given(texts, trees, st.data())
+def test_after_a_path_is_accepted_the_cache_is_that_of_linear_decoding(model, text, tree, data):
+    tokens, parents = tree
+    parents = (-1, *parents[1:])
+    cache, alone = model.new_cache(CAPACITY), model.new_cache(CAPACITY)
+    linear_logits(model, text, cache, 16) if text else None
+    tree_logits(model, cache, tokens, parents)
+    path = path_of(parents, data.draw(st.integers(0, len(tokens) - 1)))
+    cache.commit([len(text) + node for node in path])
+    linear_logits(model, [*text, *(tokens[node] for node in path)], alone)
+    assert same(committed(cache), committed(alone))
+    assert torch.equal(linear_logits(model, [1], cache), linear_logits(model, [1], alone))
+
+
+@pytest.fixture
+def set_threads() -> Iterator[Callable[[int], None]]:
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("weights", ["fp32", "int8"])
+@pytest.mark.parametrize("threads", [1, 2, 3, 5])
+def test_rows_are_independent_in_layers_as_wide_as_real_ones(tmp_path: Path, weights, threads, set_threads):
+    """Wide rows are shared out among threads, which must not show either."""
+    sizes = {"hidden_size": 896, "intermediate_size": 4864, "num_attention_heads": 14, "num_hidden_layers": 1}
+    model = load_tiny(write_model(tmp_path, **sizes), weights)
+    set_threads(threads)
+    text = [random.Random(1).randrange(TOKENS) for _ in range(64)]
+    alone = linear_logits(model, text, model.new_cache(CAPACITY))
+    for rows in (2, 5, 7, 8, 9, 14, 17, 31, 32, 64):
+        ours = linear_logits(model, text[: 2 * rows], model.new_cache(CAPACITY), rows)
+        assert torch.equal(ours, alone[: len(ours)]), f"{rows} rows"
+
+
+@pytest.mark.slow
+def test_the_default_models_logits_are_those_of_transformers(default_model: Path):
+    tokenizer = Tokenizer(default_model / "tokenizer.json")
+    encode, special = tokenizer.encode, tokenizer.special
+    lines = Path(random.__file__).read_text(encoding="utf-8").splitlines(keepends=True)
+    prefix, suffix = encode("".join(lines[200:214])), encode("".join(lines[216:222]))
+    prompt = [special["<|fim_prefix|>"], *prefix, special["<|fim_suffix|>"], *suffix]
+    prompt += [special["<|fim_middle|>"]]
+    assert 150 < len(prompt) < 300
+    model = load_tiny(default_model)
+    ours = linear_logits(model, prompt, model.new_cache(512), 64)
+    del model
+    theirs = reference_logits(load_reference(default_model), prompt)
+    assert relative_error(ours, theirs) < 1e-4

@@ -1,0 +1,133 @@
+"""Tiny random models as transformers writes them, with a byte-level tokenizer, and ways to run them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+import torch
+import transformers
+from tokenizers import decoders, models, pre_tokenizers
+from torch import Tensor
+
+from engine.checkpoint import Weights, load_checkpoint
+from engine.kv_cache import KVCache
+from engine.transformer import Transformer
+
+SPECIAL = ["<|endoftext|>", "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"]
+TOKENS = 256 + len(SPECIAL)  # what the tokenizer knows: every byte and the control tokens
+PADDED = TOKENS + 12  # what the model's matrices have room for
+
+SIZES: dict[str, Any] = {
+    "vocab_size": PADDED,
+    "hidden_size": 64,
+    "intermediate_size": 97,  # no multiple of a vector's lanes
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 192,
+    "tie_word_embeddings": False,
+}
+
+
+def write_tokenizer(path: Path, special: Sequence[str] = SPECIAL) -> None:
+    """A ``tokenizer.json`` with one token a byte, in the order of the byte-level alphabet."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = tokenizers.Tokenizer(models.BPE({symbol: i for i, symbol in enumerate(alphabet)}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(list(special))
+    tokenizer.save(str(path))
+
+
+def write_model(directory: Path, family: str = "qwen2", seed: int = 0, **sizes: Any) -> Path:
+    """A random model with its tokenizer. sizes: values of its config.json that differ from SIZES.
+
+    Weights are wide enough that greedy texts vary, and biases and norms are not the trivial ones.
+    """
+    config_class = {"qwen2": transformers.Qwen2Config, "llama": transformers.LlamaConfig}[family]
+    model = transformers.AutoModelForCausalLM.from_config(config_class(**{**SIZES, **sizes}))
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            spread = 1.0 if "embed" in name else 0.2
+            parameter.normal_(1.0 if "norm" in name else 0.0, spread, generator=generator)
+    model.save_pretrained(directory)
+    write_tokenizer(directory / "tokenizer.json")
+    return directory
+
+
+def change_config(directory: Path, remove: Sequence[str] = (), **values: Any) -> None:
+    """Rewrite ``config.json`` with ``values`` and without the keys in ``remove``."""
+    path = directory / "config.json"
+    description = json.loads(path.read_text(encoding="utf-8"))
+    description = {key: value for key, value in description.items() if key not in remove} | values
+    path.write_text(json.dumps(description), encoding="utf-8")
+
+
+def load_tiny(directory: Path, weights: Weights = "fp32") -> Transformer:
+    return load_checkpoint(directory, weights).transformer
+
+
+def load_reference(directory: Path) -> Any:
+    """The same model in transformers."""
+    return transformers.AutoModelForCausalLM.from_pretrained(
+        directory, dtype=torch.float32, attn_implementation="eager"
+    )
+
+
+@torch.inference_mode()
+def reference_logits(model: Any, tokens: Sequence[int]) -> Tensor:
+    """[tokens, vocab], a plain forward of transformers over the whole text."""
+    logits: Tensor = model(torch.tensor([list(tokens)])).logits[0]
+    return logits
+
+
+@torch.inference_mode()
+def linear_logits(model: Transformer, tokens: Sequence[int], cache: KVCache, chunk: int = 1) -> Tensor:
+    """[tokens, vocab]: append ``tokens`` to the committed text, ``chunk`` at a time."""
+    logits = []
+    for first in range(0, len(tokens), chunk):
+        part = torch.tensor(tokens[first : first + chunk])
+        rows, start = len(part), cache.length
+        visible = torch.ones(rows, rows, dtype=torch.bool).tril() if rows > 1 else None
+        hidden = model.forward(part, torch.arange(start, start + rows), cache, visible)
+        logits.append(model.logits(hidden))
+        cache.commit(range(start, start + rows))
+    return torch.cat(logits)
+
+
+@torch.inference_mode()
+def tree_logits(model: Transformer, cache: KVCache, tokens: Sequence[int], parents: Sequence[int]) -> Tensor:
+    """[nodes, vocab]: check a tree behind the committed text. Nothing is committed.
+
+    parents: each node's parent, -1 for none; parents come before their children.
+    """
+    paths = [path_of(parents, node) for node in range(len(tokens))]
+    visible = torch.zeros(len(tokens), len(tokens), dtype=torch.bool)
+    for node, path in enumerate(paths):
+        visible[node, path] = True
+    positions = torch.tensor([cache.length + len(path) - 1 for path in paths])
+    return model.logits(model.forward(torch.tensor(tokens), positions, cache, visible))
+
+
+def path_of(parents: Sequence[int], node: int) -> list[int]:
+    """The nodes from a root to ``node``, both included."""
+    path = []
+    while node >= 0:
+        path.append(node)
+        node = parents[node]
+    return path[::-1]
+
+
+def committed(cache: KVCache) -> list[Tensor]:
+    """Copies of the keys and values of the committed text, layer by layer."""
+    return [tensor[:, : cache.length].clone() for tensor in (*cache.keys, *cache.values)]
+
+
+def same(ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> bool:
+    """Bit for bit."""
+    return len(ours) == len(theirs) and all(map(torch.equal, ours, theirs))
