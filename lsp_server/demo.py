@@ -146,11 +146,15 @@ def _print(status: Any, shown: list[tuple[DemoPlace, Shown]]) -> None:
         out.rule(f"{one.file}:{one.line}:{one.column}, {place.kind}", align="left")
         out.print(_code(place, one))
         out.print(
-            f"{len(one.tokens)} tokens, {one.tokens_per_cycle:.1f} per cycle; "
+            f"{len(one.tokens)} tokens ({_counted(one.origins)}), {one.tokens_per_cycle:.1f} per cycle; "
             f"staged {one.tokens_per_second:.1f} tok/s, plain {one.plain_tokens_per_second:.1f} tok/s, "
             f"{'the same text' if one.equal else 'NOT the same text'}"
         )
     out.print("Both were timed with the prompt already read.", style="dim")
+
+
+def _counted(origins: Sequence[str]) -> str:
+    return ", ".join(f"{origins.count(stage)} {stage}" for stage in _COLOURS if stage in origins)
 
 
 def _code(place: DemoPlace, one: Shown) -> Text:

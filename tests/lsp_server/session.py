@@ -16,7 +16,7 @@ from lsprotocol import types
 from pygls.lsp.client import LanguageClient
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 60.0  # seconds after which a test gives up
+PATIENCE = 300.0  # seconds after which a test gives up; a busy machine may need many
 
 
 class Session:
@@ -136,10 +136,14 @@ async def session(
     progress: bool = False,
     inline: bool = True,
     wait: bool = True,
+    command: list[str] | None = None,
 ) -> AsyncIterator[Session]:
-    """A session with the scripted server; see ``scripted_server``. The process has ended when it is left."""
+    """A session with the scripted server, see ``scripted_server``, or with what ``command`` starts.
+
+    The process has ended when it is left.
+    """
     script = {"answers": answers or {}, "delay": delay, "load": load, "log": str(home / "generations")}
-    command = ["-m", "tests.lsp_server.scripted_server", json.dumps(script)]
+    command = command or ["-m", "tests.lsp_server.scripted_server", json.dumps(script)]
     it = Session()
     await it.start(command, home, encodings, options, progress, inline)
     try:
