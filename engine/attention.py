@@ -1,9 +1,9 @@
 """Attention over the cache and a tree, exact in any order of summation.
 
-Floating-point sums depend on their order, and the order depends on how many rows and slots there are. On
-the CPU, queries, keys, values and weights are therefore rounded to fixed-point grids and held as integers
-in float64: their products and sums are exact below 2**53, so a node's result is bit for bit that of linear
-decoding, however the batch around it looks. The grids are finer than float32 needs (KEY_UNIT is 2**-18).
+Floating-point sums depend on their order, and the order depends on how many rows and slots there are.
+Queries, keys, values and weights are therefore rounded to fixed-point grids and held in float64, whose 53
+bits take their products and sums without rounding: a node's result is bit for bit that of linear decoding,
+however the batch around it looks. The grids are finer than float32 would be for values over 32.
 """
 
 from __future__ import annotations
@@ -11,35 +11,31 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-# q·k has QUERY_UNIT * KEY_UNIT = 2**-38 as its unit: exact while the sum of |q_i k_i| stays below 2**15.
-# p·v has WEIGHT_UNIT * VALUE_UNIT = 2**-40: exact while the sum of p|v| stays below 2**13 (p <= 1).
-QUERY_UNIT = 2.0**-20
-KEY_UNIT = 2.0**-18
-WEIGHT_UNIT = 2.0**-22
-VALUE_UNIT = 2.0**-18
+# q·k is a multiple of 2**-38, exact while the sum of |q_i k_i| stays below 2**15.
+# p·v is a multiple of 2**-41, exact while the sum of p|v| stays below 2**12 (each p is at most 1).
+GRID = 2.0**-19  # of queries, keys and values
+WEIGHT_GRID = 2.0**-22  # of softmax weights before they are divided by their sum
+
+_HALF = 1.5 * 2.0**52  # adding it to a float64 leaves no room for bits below 1: the sum is rounded there
 
 
-def fixed_point(x: Tensor, unit: float) -> Tensor:
-    """x, any float dtype -> float64 integers, in multiples of ``unit``."""
-    return (x.double() * (1 / unit)).round_()
+def round_to_grid_(x: Tensor, grid: float) -> Tensor:
+    """Round x, float64, to multiples of ``grid`` (a power of two) in place; for |x| < 2**51 * grid."""
+    return x.add_(_HALF * grid).sub_(_HALF * grid)
 
 
-def exact_attention(
-    queries: Tensor, keys: Tensor, values: Tensor, scale: float, hidden: Tensor | None
-) -> Tensor:
+def exact_attention(queries: Tensor, keys: Tensor, values: Tensor, hidden: Tensor | None) -> Tensor:
     """Softmax attention in fixed point.
 
-    queries: [kv_heads, group * rows, head_dim] float64, in multiples of QUERY_UNIT. keys, values:
-    [kv_heads, slots, head_dim] float64, in multiples of KEY_UNIT and VALUE_UNIT; the last ``rows`` slots
-    are the rows themselves. hidden: [group * rows, rows] bool, True where a row must not see a row; None:
-    all are seen. Returns [kv_heads, group * rows, head_dim] float64.
+    queries: [kv_heads, group * rows, head_dim], scaled. keys, values: [kv_heads, slots, head_dim]; the last
+    ``rows`` slots are the rows themselves. All are float64 on GRID. hidden: [group * rows, rows] bool, True
+    where a row must not see a row; None: all are seen. Returns [kv_heads, group * rows, head_dim] float64.
     """
     scores = torch.bmm(queries, keys.transpose(1, 2))
-    scores *= scale * QUERY_UNIT * KEY_UNIT
     if hidden is not None:
         scores[:, :, -hidden.shape[1] :].masked_fill_(hidden, float("-inf"))
     scores -= scores.amax(dim=2, keepdim=True)
-    # exp differs in its last bit between vector lanes and remainders; in float64 the rounding hides it
-    weights = scores.exp_().mul_(1 / WEIGHT_UNIT).round_()
+    # exp differs in its last bit between vector lanes and remainders; the rounding that follows hides it
+    weights = round_to_grid_(scores.exp_(), WEIGHT_GRID)
     total = weights.sum(dim=2, keepdim=True)
-    return torch.bmm(weights, values).mul_(VALUE_UNIT).div_(total)
+    return torch.bmm(weights, values).div_(total)

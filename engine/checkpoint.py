@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +19,12 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from engine import huge_pages
 from engine.errors import DraftlineError
 from engine.gguf_file import convert
 from engine.linear import Fp32Linear, Int8Linear, Linear
 from engine.tokenizer import Tokenizer
-from engine.transformer import Config, Layer, Transformer
+from engine.transformer import Config, Layer, Transformer, pair_up
 
 Weights = Literal["fp32", "int8"]
 WEIGHTS: tuple[Weights, ...] = ("fp32", "int8")
@@ -58,6 +60,7 @@ def load_checkpoint(
                 f"{config.vocab_size}: take both from the same model."
             )
         transformer = _load_transformer(directory, config, tokenizer, weights, on_progress)
+        huge_pages.collapse()
         return Checkpoint(transformer, tokenizer, _eos_ids(directory, description, tokenizer))
 
 
@@ -145,8 +148,8 @@ class _Tensors:
         tensor: Tensor = self._files[name].get_tensor(name)
         if tensor.shape != shape:
             raise DraftlineError(
-                f"The tensor {name} in {self._directory} has shape {list(tensor.shape)} where its config.json "
-                f"says {list(shape)}; fetch the model again."
+                f"The tensor {name} in {self._directory} has shape {list(tensor.shape)} where its "
+                f"config.json says {list(shape)}; fetch the model again."
             )
         return tensor
 
@@ -164,53 +167,64 @@ def _load_transformer(
 
     def linear(names: list[str], outs: list[int], width: int, biased: bool) -> Linear:
         """Matrices that read the same input, as one product."""
-        weight = torch.cat(
-            [tensors.get(f"{name}.weight", out, width) for name, out in zip(names, outs, strict=True)]
-        )
-        bias = None
-        if biased:
-            bias = torch.cat(
-                [tensors.get(f"{name}.bias", out) for name, out in zip(names, outs, strict=True)]
+
+        def stacked(kind: str, *width: int) -> Tensor:
+            parts = [
+                tensors.get(f"{name}.{kind}", out, *width) for name, out in zip(names, outs, strict=True)
+            ]
+            rotated = (".q_proj", ".k_proj")
+            return torch.cat(
+                [
+                    pair_up(part, head_dim) if name.endswith(rotated) else part
+                    for name, part in zip(names, parts, strict=True)
+                ]
             )
-        return packed(weight, bias)
+
+        return packed(stacked("weight", width), stacked("bias") if biased else None)
 
     def norm(name: str) -> Tensor:
         return tensors.get(f"{name}.weight", hidden).float()
 
-    layers = []
-    for index in range(config.layers):
+    @torch.inference_mode()
+    def layer(index: int) -> Layer:
         prefix = f"model.layers.{index}"
         queries, keys = config.heads * head_dim, config.kv_heads * head_dim
-        layers.append(
-            Layer(
-                input_norm=norm(f"{prefix}.input_layernorm"),
-                qkv=linear(
-                    [f"{prefix}.self_attn.{name}_proj" for name in "qkv"],
-                    [queries, keys, keys],
-                    hidden,
-                    config.qkv_bias,
-                ),
-                output=linear([f"{prefix}.self_attn.o_proj"], [hidden], queries, config.output_bias),
-                post_norm=norm(f"{prefix}.post_attention_layernorm"),
-                gate_up=linear(
-                    [f"{prefix}.mlp.gate_proj", f"{prefix}.mlp.up_proj"],
-                    [intermediate, intermediate],
-                    hidden,
-                    config.mlp_bias,
-                ),
-                down=linear([f"{prefix}.mlp.down_proj"], [hidden], intermediate, config.mlp_bias),
-            )
+        return Layer(
+            input_norm=norm(f"{prefix}.input_layernorm"),
+            qkv=linear(
+                [f"{prefix}.self_attn.{name}_proj" for name in "qkv"],
+                [queries, keys, keys],
+                hidden,
+                config.qkv_bias,
+            ),
+            output=linear([f"{prefix}.self_attn.o_proj"], [hidden], queries, config.output_bias),
+            post_norm=norm(f"{prefix}.post_attention_layernorm"),
+            gate_up=linear(
+                [f"{prefix}.mlp.gate_proj", f"{prefix}.mlp.up_proj"],
+                [intermediate, intermediate],
+                hidden,
+                config.mlp_bias,
+            ),
+            down=linear([f"{prefix}.mlp.down_proj"], [hidden], intermediate, config.mlp_bias),
         )
-        if on_progress:
-            on_progress((index + 1) / (config.layers + 1))
+
     embedding = tensors.get("model.embed_tokens.weight", config.vocab_size, hidden)
     tied = config.tied_head or "lm_head.weight" not in tensors
-    head = embedding if tied else tensors.get("lm_head.weight", config.vocab_size, hidden)
-    # rows that pad the vocabulary stand for no token: they could only win by accident
-    head_product = packed(head[: tokenizer.vocab_size], None)
-    if on_progress:
-        on_progress(1.0)
-    return Transformer(config, embedding, layers, norm("model.norm"), head_product)
+    matrix = embedding if tied else tensors.get("lm_head.weight", config.vocab_size, hidden)
+
+    @torch.inference_mode()
+    def head() -> Linear:
+        # rows that pad the vocabulary stand for no token: they could only win by accident
+        return packed(matrix[: tokenizer.vocab_size], None)
+
+    layers = []
+    with ThreadPoolExecutor(torch.get_num_threads()) as pool:  # packing a matrix keeps only one core busy
+        packing_head = pool.submit(head)  # the largest first
+        for built in pool.map(layer, range(config.layers)):
+            layers.append(built)
+            if on_progress:
+                on_progress(len(layers) / (config.layers + 1))
+    return Transformer(config, embedding, layers, norm("model.norm"), packing_head.result())
 
 
 def _eos_ids(directory: Path, description: dict[str, Any], tokenizer: Tokenizer) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from engine.tokenizer import Tokenizer
 from engine.transformer import Transformer
 
 MAX_CONTEXT = 2048  # tokens of prompt and output together: what the cache is allocated for
-MEASURED_ROWS = (1, 2, 4, 8, 12, 16, 24, 32)
+MEASURED_ROWS = (1, 2, 4, 8, 16, 32)
 
 
 class Engine:
@@ -81,8 +81,8 @@ class Engine:
             raise DraftlineError(f"max_tokens is {params.max_tokens}; it must be 0 or more.")
         if len(prompt_ids) + params.max_tokens > self.max_context:
             raise DraftlineError(
-                f"The prompt's {len(prompt_ids)} tokens and max_tokens {params.max_tokens} exceed the context of "
-                f"{self.max_context}: shorten one of them."
+                f"The prompt's {len(prompt_ids)} tokens and max_tokens {params.max_tokens} exceed the "
+                f"context of {self.max_context}: shorten one of them."
             )
         yield from decode(
             self._oracle,

@@ -62,10 +62,9 @@ class Int8Linear:
         self.weight_bytes = integers.numel()
 
     def __call__(self, x: Tensor) -> Tensor:
-        scale = torch.linalg.vector_norm(x, ord=float("inf"), dim=1, keepdim=True).clamp_min_(1e-12)
-        scale /= self._levels
-        out = _product_int8(x / scale, self._packed, self._levels)
-        out *= scale
+        largest = x.abs().amax(dim=1, keepdim=True).clamp_min_(1e-12)
+        out = _product_int8(x / largest, self._packed, self._levels)
+        out *= largest
         if self._bias is not None:
             out += self._bias
         return out
@@ -79,8 +78,7 @@ def activation_levels() -> int:
     """
     length = 64
     packed = _pack_int8(torch.full((16, length), 127, dtype=torch.int8), torch.ones(16))
-    extreme = torch.full((2, length), 127.0)
-    exact = bool((_product_int8(extreme, packed, 127) == length * 127 * 127).all())
+    exact = torch.allclose(_product_int8(torch.ones(2, length), packed, 127), torch.tensor(length * 127.0))
     return 127 if exact else 63
 
 
@@ -93,8 +91,8 @@ def _pack_int8(integers: Tensor, scale: Tensor) -> object:
 
 
 def _product_int8(x: Tensor, packed: object, levels: int) -> Tensor:
-    """Round x [rows, in] (already in units of one level) to integers and multiply -> [rows, out] float32."""
+    """Round x [rows, in], all within [-1, 1], to ``levels`` steps and multiply -> [rows, out] float32."""
     out: Tensor = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
-        x, 1.0, levels + 1, packed
+        x, 1 / levels, levels + 1, packed
     )
     return out

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from engine.attention import KEY_UNIT, QUERY_UNIT, VALUE_UNIT, exact_attention, fixed_point
+from engine.attention import GRID, exact_attention, round_to_grid_
 from engine.kv_cache import KVCache
 from engine.linear import Linear
 
@@ -40,7 +40,8 @@ class Config:
 
 @dataclass(frozen=True)
 class Layer:
-    """One block. qkv: hidden -> (heads + 2 kv_heads) * head_dim; gate_up: hidden -> 2 * intermediate."""
+    """One block. qkv: hidden -> (heads + 2 kv_heads) * head_dim, queries and keys paired up (see pair_up);
+    gate_up: hidden -> 2 * intermediate."""
 
     input_norm: Tensor
     qkv: Linear
@@ -62,10 +63,8 @@ class Transformer:
         self._layers = layers
         self._norm = norm
         self._head = head
-        inverse = config.rope_theta ** -(
-            torch.arange(0, config.head_dim, 2, dtype=torch.float64) / config.head_dim
-        )
-        self._inverse_frequencies = inverse.float()
+        exponents = torch.arange(0, config.head_dim, 2, dtype=torch.float64) / config.head_dim
+        self._frequencies = config.rope_theta**-exponents
         self.weight_bytes = head.weight_bytes + sum(
             linear.weight_bytes
             for layer in layers
@@ -87,23 +86,21 @@ class Transformer:
         rows = tokens.shape[0]
         group = config.heads // config.kv_heads
         start, end = cache.length, cache.length + rows
-        cos, sin = self._rotary(positions)
+        turns = self._turns(positions)
         hidden_rows = None if visible is None else (~visible).repeat(group, 1)
-        scale = config.head_dim**-0.5
         x = self._embedding[tokens].float()
         for index, layer in enumerate(self._layers):
             qkv = layer.qkv(_rms_norm(x, layer.input_norm, config.norm_eps))
-            heads = qkv.view(rows, config.heads + 2 * config.kv_heads, config.head_dim).transpose(0, 1)
-            rotated = _rotate(heads[: config.heads + config.kv_heads], cos, sin)
+            heads = qkv.double().view(rows, -1, config.head_dim).transpose(0, 1)
+            rotated = _rotate(heads[: config.heads + config.kv_heads], turns)
             keys, values = cache.keys[index], cache.values[index]
-            keys[:, start:end] = fixed_point(rotated[config.heads :], KEY_UNIT)
-            values[:, start:end] = fixed_point(heads[config.heads + config.kv_heads :], VALUE_UNIT)
-            queries = fixed_point(rotated[: config.heads], QUERY_UNIT)
+            keys[:, start:end] = round_to_grid_(rotated[config.heads :], GRID)
+            values[:, start:end] = round_to_grid_(heads[config.heads + config.kv_heads :], GRID)
+            queries = round_to_grid_(rotated[: config.heads].mul_(config.head_dim**-0.5), GRID)
             attended = exact_attention(
-                queries.reshape(config.kv_heads, group * rows, config.head_dim),
+                queries.view(config.kv_heads, group * rows, config.head_dim),
                 keys[:, :end],
                 values[:, :end],
-                scale,
                 hidden_rows,
             )
             attended = attended.view(config.heads, rows, config.head_dim).transpose(0, 1)
@@ -116,11 +113,10 @@ class Transformer:
         """hidden [rows, hidden] -> [rows, vocab] float32."""
         return self._head(_rms_norm(hidden, self._norm, self.config.norm_eps))
 
-    def _rotary(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """positions [rows] -> cos and sin [rows, head_dim] float32 (Su et al. 2021, in halves)."""
-        angles = positions.float()[:, None] * self._inverse_frequencies
-        angles = torch.cat((angles, angles), dim=1)
-        return angles.cos(), angles.sin()
+    def _turns(self, positions: Tensor) -> Tensor:
+        """positions [rows] -> [rows, head_dim / 2] complex128, the rotation of each pair (Su et al. 2021)."""
+        angles = positions[:, None] * self._frequencies
+        return torch.polar(torch.ones_like(angles), angles)
 
 
 def _rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
@@ -133,8 +129,19 @@ def _silu(x: Tensor) -> Tensor:
     return x / x.neg().exp_().add_(1)
 
 
-def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """x [heads, rows, head_dim], cos and sin [rows, head_dim]."""
-    half = x.shape[2] // 2
-    turned = torch.cat((-x[:, :, half:], x[:, :, :half]), dim=2)
-    return x * cos + turned * sin
+def _rotate(x: Tensor, turns: Tensor) -> Tensor:
+    """x [heads, rows, head_dim] float64 in pairs, turns [rows, head_dim / 2] -> x turned, contiguous."""
+    pairs = torch.view_as_complex(x.view(*x.shape[:2], -1, 2))
+    turned = torch.empty(pairs.shape, dtype=torch.complex128)
+    return torch.view_as_real(torch.mul(pairs, turns, out=turned)).flatten(2)
+
+
+def pair_up(weight: Tensor, head_dim: int) -> Tensor:
+    """Reorder the rows of a query or key matrix (or bias) so that rotated pairs lie side by side.
+
+    Checkpoints pair element i of a head with i + head_dim / 2. A product of a query and a key does not
+    depend on the order, and adjacent pairs are complex numbers, which one multiplication turns.
+    weight: [heads * head_dim, ...] -> the same shape.
+    """
+    halves = weight.view(-1, 2, head_dim // 2, *weight.shape[1:])
+    return halves.transpose(1, 2).reshape(weight.shape)
