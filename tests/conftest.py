@@ -6,11 +6,16 @@ import os
 import shutil
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from model_setup.presets import default_preset
 
 _USERS_HOME = os.environ.get("DRAFTLINE_HOME")
+
+# a test says what is right, not how fast this machine is just now
+hypothesis.settings.register_profile("no deadline", deadline=None)
+hypothesis.settings.load_profile("no deadline")
 
 
 @pytest.fixture(autouse=True)

@@ -106,7 +106,7 @@ trees = st.integers(1, 40).flatmap(
         st.tuples(*(st.integers(-1 if node == 0 else 0, max(node - 1, 0)) for node in range(nodes))),
     )
 )
-exact = settings(deadline=None, max_examples=25)
+exact = settings(max_examples=25)
 
 
 @exact

@@ -1,0 +1,84 @@
+"""The tree is as large as yields the most tokens a second, down to no tree at all."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.cost_model import AcceptanceStatistics, StepTimes, best_size
+
+TIMES = StepTimes((1, 2, 4, 8), (1.0, 1.5, 2.0, 6.0))
+
+step_times = st.lists(st.tuples(st.integers(2, 40), st.floats(0.01, 10.0)), min_size=1, max_size=8).map(
+    lambda points: StepTimes(*zip(*sorted(dict([(1, 1.0), *points]).items()), strict=True))
+)
+scores = st.lists(st.floats(0.0, 1.0), max_size=31).map(lambda values: sorted(values, reverse=True))
+
+
+@pytest.mark.parametrize(("rows", "seconds"), [(1, 1.0), (2, 1.5), (4, 2.0), (8, 6.0)])
+def test_a_measured_row_count_takes_what_was_measured(rows, seconds):
+    assert TIMES(rows) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(("rows", "seconds"), [(3, 1.75), (5, 3.0), (6, 4.0), (7, 5.0)])
+def test_between_two_measurements_is_a_straight_line(rows, seconds):
+    assert TIMES(rows) == pytest.approx(seconds)
+
+
+def test_beyond_the_last_measurement_the_line_goes_on():
+    assert TIMES(10) == pytest.approx(8.0)
+
+
+@given(scores, step_times)
+def test_the_best_size_is_the_best_of_all(scores, times):
+    """By the definition: n guesses give one token and the sum of their chances, in the time of n + 1 rows."""
+    reachable = scores[: times.rows[-1] - 1]  # further on the line could fall below no time at all
+    rates = [(1 + sum(reachable[:count])) / times(count + 1) for count in range(len(reachable) + 1)]
+    assert rates[best_size(reachable, times)] == pytest.approx(max(rates))
+
+
+def test_guesses_that_cost_nothing_all_pay():
+    assert best_size([0.5, 0.1, 0.01], StepTimes((1, 8), (1.0, 1.0))) == 3
+
+
+def test_guesses_without_a_chance_do_not_pay_even_for_free():
+    assert best_size([0.0, 0.0], StepTimes((1, 8), (1.0, 1.0))) == 0
+
+
+def test_where_each_row_costs_a_step_nothing_pays():
+    assert best_size([0.99, 0.98, 0.97], StepTimes((1, 8), (1.0, 8.0))) == 0
+
+
+def test_a_second_guess_may_pay_where_the_first_alone_does_not():
+    """Two rows cost as much as four: then three guesses or none."""
+    assert best_size([0.6, 0.5, 0.4], StepTimes((1, 2, 4), (1.0, 2.0, 2.0))) == 3
+
+
+def test_no_guess_means_no_tree():
+    assert best_size([], TIMES) == 0
+
+
+def test_an_unseen_feature_has_the_chance_that_it_came_with():
+    assert AcceptanceStatistics().estimate(("lookup", 0), 0.3) == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(("prior", "share"), [(0.1, 0.9), (0.9, 0.1), (0.5, 0.5)])
+def test_the_chance_moves_from_the_prior_to_what_was_observed(prior, share):
+    statistics = AcceptanceStatistics()
+    distances = []
+    for index in range(400):
+        statistics.observe("feature", index % 10 < share * 10)
+        if index % 10 == 9:
+            distances.append(abs(statistics.estimate("feature", prior) - share))
+    assert distances == sorted(distances, reverse=True)
+    assert distances[-1] < 0.03
+    assert statistics.estimate("another", prior) == pytest.approx(prior)
+
+
+@given(st.lists(st.booleans(), max_size=60), st.floats(0.0, 1.0))
+def test_a_chance_is_between_0_and_1_whatever_was_seen(outcomes, prior):
+    statistics = AcceptanceStatistics()
+    for outcome in outcomes:
+        statistics.observe("feature", outcome)
+    assert 0.0 <= statistics.estimate("feature", prior) <= 1.0
