@@ -99,16 +99,19 @@ class Draft2:
         """token -> (chance, the feature it was judged by)."""
         candidates: dict[int, tuple[float, object]] = {}
         found = self._lookup.candidates(state, self.CHILDREN)
+        longest = found[0][2] if found else 0
         for rank, (token, count, length) in enumerate(found):
-            feature = ("lookup", rank, min(length, 8), min(count, 3))
-            prior = length / (length + 2.0) * (0.8 if rank == 0 else 0.15)
+            feature: object = ("lookup", rank, min(length, 8), min(count, 3))
+            prior = length / (length + 1.2) * (1.0, 0.1, 0.05, 0.03)[rank]
             candidates[token] = (self._statistics.estimate(feature, prior), feature)
         if self._table is not None:
             tokens, probabilities = self._table.top(context, self.CHILDREN)
             for rank, (token, probability) in enumerate(zip(tokens, probabilities, strict=True)):
-                feature = ("trigram", rank, int(probability * 10), token in candidates)
-                chance = self._statistics.estimate(feature, 0.7 * probability)
-                if token not in candidates or candidates[token][0] < chance:
+                agreed = token in candidates
+                feature = ("trigram", rank, int(probability * 10), min(longest, 3), agreed)
+                prior = probability * (1.0 if agreed else (0.6, 0.25, 0.05, 0.01)[min(longest, 3)])
+                chance = self._statistics.estimate(feature, prior)
+                if not agreed or candidates[token][0] < chance:
                     candidates[token] = (chance, feature)
         return candidates
 
