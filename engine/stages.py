@@ -44,18 +44,24 @@ class Draft2:
     """The proposers of negligible cost: the trigram table and the lookup in the request's own text.
 
     Nodes are added best first by the product of their chances along the path; equal tokens of both
-    proposers are one node, which the better of the two ranks.
+    proposers are one node, which the better of the two ranks. Chances are learned by feature, and scaled by
+    the text's mood: how many of the last guesses were right, against how many were expected to be. What is
+    asked at the root is compared with what came even where no guess was worth a row, so trust comes back.
     """
 
     CHILDREN = 4  # candidates asked of each proposer at each node
     SMALLEST_CHANCE = 0.02  # below this no row is worth its place, whatever the machine
+    MEMORY = 0.9  # what an observation of the text's mood still counts one token later
+    MOOD_PRIOR = 2.0  # guesses as good as expected that are taken for granted
 
     def __init__(self, table: NgramTable | None) -> None:
         self._table = table
         self._statistics = AcceptanceStatistics()
         self._lookup = Lookup()
         self._last: list[int] = []
-        self._asked: dict[int, dict[int, object]] = {}
+        self._asked: dict[int, dict[int, tuple[float, object]]] = {}
+        self._right = 0.0
+        self._expected = 0.0
 
     def begin(self, context: Sequence[int]) -> None:
         self._lookup = Lookup(context)
@@ -63,6 +69,7 @@ class Draft2:
 
     def propose(self, tree: TokenTree, budget: int) -> None:
         self._asked = {}
+        mood = min(1.0, (self._right + self.MOOD_PRIOR) / (self._expected + self.MOOD_PRIOR))
         states: dict[int, State] = {ROOT: self._lookup.state}
         contexts: dict[int, list[int]] = {ROOT: self._last}
         order = 0  # breaks ties, so that the heap never compares further
@@ -71,9 +78,9 @@ class Draft2:
         def ask(node: int) -> None:
             nonlocal order
             candidates = self._candidates(contexts[node], states[node])
-            self._asked[node] = {token: feature for token, (_, feature) in candidates.items()}
+            self._asked[node] = candidates
             for token, (chance, _) in candidates.items():
-                score = chance * tree.scores[node]
+                score = mood * chance * tree.scores[node]
                 if score >= self.SMALLEST_CHANCE:
                     heapq.heappush(heap, (-score, order, node, token))
                     order += 1
@@ -90,8 +97,13 @@ class Draft2:
 
     def advance(self, tree: TokenTree, accepted: Sequence[int], tokens: Sequence[int]) -> None:
         for node, token in zip(accepted, tokens, strict=True):
-            for guess, feature in self._asked.get(node, {}).items():
+            candidates = self._asked.get(node)
+            if candidates is None:
+                continue
+            for guess, (_, feature) in candidates.items():
                 self._statistics.observe(feature, guess == token)
+            self._right = self.MEMORY * self._right + (token in candidates)
+            self._expected = self.MEMORY * self._expected + sum(chance for chance, _ in candidates.values())
         self._lookup.extend(tokens)
         self._last = (self._last + list(tokens))[-2:]
 
@@ -102,7 +114,7 @@ class Draft2:
         longest = found[0][2] if found else 0
         for rank, (token, count, length) in enumerate(found):
             feature: object = ("lookup", rank, min(length, 8), min(count, 3))
-            prior = length / (length + 1.2) * (1.0, 0.1, 0.05, 0.03)[rank]
+            prior = length / (length + 1.4) * (1.0, 0.1, 0.05, 0.03)[rank]
             candidates[token] = (self._statistics.estimate(feature, prior), feature)
         if self._table is not None:
             tokens, probabilities = self._table.top(context, self.CHILDREN)
