@@ -97,11 +97,16 @@ def read_config(description: dict[str, Any], source: Path) -> Config:
             mlp_bias=bool(description.get("mlp_bias", False)),
             tied_head=bool(description.get("tie_word_embeddings", False)),
         )
-    except (KeyError, TypeError, ValueError) as error:
+        if min(config.layers, config.heads, config.kv_heads, config.head_dim, config.max_positions) < 1:
+            raise ValueError("a size below 1")
+        if config.heads % config.kv_heads or config.head_dim % 2:
+            raise ValueError("heads that cannot be grouped or rotated")
+    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
         raise DraftlineError(
             f"{source / 'config.json'} lacks or garbles a value ({error}); fetch the model again."
         ) from error
     unsupported = {
+        "quantized weights": description.get("quantization_config") is not None,
         "rope scaling": rope.get("rope_type", rope.get("type", "default")) != "default",
         "sliding-window attention": bool(description.get("use_sliding_window")),
         f"the activation {description.get('hidden_act')}": description.get("hidden_act", "silu") != "silu",
@@ -120,9 +125,12 @@ class _Tensors:
 
     def __init__(self, directory: Path) -> None:
         index = directory / "model.safetensors.index.json"
-        names = (
-            sorted(set(_read_json(index)["weight_map"].values())) if index.exists() else ["model.safetensors"]
-        )
+        names = ["model.safetensors"]
+        if index.exists():
+            places = _read_json(index).get("weight_map")
+            if not isinstance(places, dict) or not all(isinstance(name, str) for name in places.values()):
+                raise DraftlineError(f"{index} does not say where each tensor is; fetch the model again.")
+            names = sorted(set(places.values()))
         self._directory = directory
         self._files: dict[str, Any] = {}
         for name in names:
@@ -135,9 +143,6 @@ class _Tensors:
                     "`model-setup fetch`."
                 ) from error
             self._files.update(dict.fromkeys(list(opened.keys()), opened))  # type: ignore[no-untyped-call]
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._files
 
     def get(self, name: str, *shape: int) -> Tensor:
         """The tensor ``name``, which must have ``shape``."""
@@ -209,8 +214,7 @@ def _load_transformer(
         )
 
     embedding = tensors.get("model.embed_tokens.weight", config.vocab_size, hidden)
-    tied = config.tied_head or "lm_head.weight" not in tensors
-    matrix = embedding if tied else tensors.get("lm_head.weight", config.vocab_size, hidden)
+    matrix = embedding if config.tied_head else tensors.get("lm_head.weight", config.vocab_size, hidden)
 
     @torch.inference_mode()
     def head() -> Linear:
@@ -224,6 +228,8 @@ def _load_transformer(
             layers.append(built)
             if on_progress:
                 on_progress(len(layers) / (config.layers + 1))
+    if on_progress:
+        on_progress(1.0)
     return Transformer(config, embedding, layers, norm("model.norm"), packing_head.result())
 
 
@@ -231,9 +237,12 @@ def _eos_ids(directory: Path, description: dict[str, Any], tokenizer: Tokenizer)
     """What generation_config.json or config.json name as the end of a text; one id or several."""
     generation = directory / "generation_config.json"
     named = (_read_json(generation) if generation.exists() else description).get("eos_token_id")
-    ids = [named] if isinstance(named, int) else list(named or [])
-    ids += [tokenizer.special[name] for name in ("<|endoftext|>",) if name in tokenizer.special]
-    return tuple(sorted({int(token_id) for token_id in ids}))
+    ids = named if isinstance(named, list) else [] if named is None else [named]
+    if not all(isinstance(token_id, int) for token_id in ids):
+        source = generation if generation.exists() else directory / "config.json"
+        raise DraftlineError(f"{source} names {named!r} as the end of a text; fetch the model again.")
+    ids = ids + [tokenizer.special[name] for name in ("<|endoftext|>",) if name in tokenizer.special]
+    return tuple(sorted(set(ids)))
 
 
 @contextmanager

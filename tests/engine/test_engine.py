@@ -1,0 +1,242 @@
+"""An engine as its users see it: load, generate, again and again; one sentence for what cannot be done."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine import CancelToken, DraftlineError, Engine, SamplingParams, load
+from engine.cost_model import StepTimes
+from engine.katz import write_table
+from tests.engine.tiny_models import SIZES, TOKENS, write_model
+
+CONTEXT = SIZES["max_position_embeddings"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_model(tmp_path_factory.mktemp("models") / "tiny")
+
+
+def ready(model: Path, weights: str) -> Engine:
+    """A fresh engine to which every guess seems to pay, on any machine."""
+    engine = load(model, weights=weights)
+    engine.step_times = StepTimes((1, 32), (1.0, 1.0))
+    return engine
+
+
+@pytest.fixture(scope="module", params=["fp32", "int8"])
+def engine(request: pytest.FixtureRequest, model: Path) -> Engine:
+    return ready(model, request.param)
+
+
+def text(engine: Engine, prompt: list[int], max_tokens: int = 40, mode: str = "staged") -> list[int]:
+    cycles = engine.generate(prompt, SamplingParams(max_tokens=max_tokens, mode=mode))
+    return [token for cycle in cycles for token in cycle.tokens]
+
+
+def write_trigrams(path: Path, engine: Engine, *documents: list[int]) -> Path:
+    arrays = [np.array(document, dtype=np.uint32) for document in documents]
+    write_table(path, arrays, engine.tokenizer.vocab_size, engine.tokenizer.fingerprint)
+    return path
+
+
+# Loading
+
+
+def test_an_engine_says_what_it_is(model: Path):
+    progress: list[float] = []
+    engine = load(model, weights="int8", on_progress=progress.append)
+    assert (engine.name, engine.device, engine.weights) == ("tiny", "cpu", "int8")
+    assert (engine.max_context, engine.tokenizer.vocab_size) == (CONTEXT, TOKENS)
+    assert engine.load_seconds > 0
+    assert progress == sorted(progress)
+    assert progress[-1] == 1.0
+
+
+def test_by_default_weights_are_int8(model: Path):
+    assert load(str(model)).weights == "int8"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"device": "gpu9"}, "gpu9.*cpu"),
+        ({"weights": "int3"}, "int3.*auto, fp32 or int8"),
+        ({"draft2": "nowhere"}, "nowhere"),
+    ],
+)
+def test_what_cannot_be_loaded_is_one_sentence(model: Path, arguments, message):
+    with pytest.raises(DraftlineError, match=message) as raised:
+        load(model, **arguments)
+    assert_one_sentence(raised.value)
+
+
+def test_a_missing_model_is_one_sentence(tmp_path: Path):
+    with pytest.raises(DraftlineError, match=r"no model at .*nowhere") as raised:
+        load(tmp_path / "nowhere")
+    assert_one_sentence(raised.value)
+
+
+def assert_one_sentence(error: DraftlineError) -> None:
+    message = str(error)
+    assert message.endswith(".")
+    assert "\n" not in message
+
+
+# Generating
+
+prompts = st.one_of(
+    st.lists(st.integers(0, TOKENS - 1), min_size=1, max_size=100),
+    st.lists(st.integers(0, 3), min_size=1, max_size=100),
+)
+
+
+@settings(max_examples=20)
+@given(prompts, st.integers(0, 60))
+def test_staged_and_plain_write_the_same(engine, prompt, max_tokens):
+    staged = text(engine, prompt, max_tokens)
+    assert staged == text(engine, prompt, max_tokens, "plain")
+    assert len(staged) == max_tokens
+    assert all(0 <= token < TOKENS for token in staged)
+
+
+BASE = [random.Random(0).randrange(TOKENS) for _ in range(80)]
+ORDERS = {
+    "the same again": [BASE, BASE],
+    "a beginning of the last": [BASE, BASE[:30]],
+    "more of the last": [BASE[:30], BASE],
+    "different from the first token": [BASE, [1, *BASE[1:]]],
+    "different in the middle": [BASE, [*BASE[:40], 1, *BASE[40:]]],
+    "one token": [BASE, BASE[:1]],
+    "one token, then more": [[2], BASE],
+    "one token twice": [[2], [2]],
+    "up to the end of the context": [BASE, (BASE * 3)[: CONTEXT - 40], BASE],
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("mode", ["plain", "staged"])
+def test_a_request_is_answered_as_by_a_fresh_engine(engine, model, order, mode):
+    expected = text(ready(model, engine.weights), ORDERS[order][-1], mode="plain")
+    for prompt in ORDERS[order][:-1]:
+        text(engine, prompt, mode=mode)
+    assert text(engine, ORDERS[order][-1], mode=mode) == expected
+
+
+@settings(max_examples=20)
+@given(st.data())
+def test_requests_that_are_cancelled_or_dropped_leave_an_engine_as_good_as_fresh(engine, data):
+    prompt = data.draw(prompts)
+    cancel = CancelToken()
+    generator = engine.generate(prompt, SamplingParams(max_tokens=60), cancel)
+    for _ in range(data.draw(st.integers(0, 8))):
+        next(generator, None)
+    if data.draw(st.booleans()):
+        generator.close()
+    else:
+        cancel.cancel()
+        assert list(generator) == []
+    following = [*prompt[: data.draw(st.integers(1, len(prompt)))], *data.draw(prompts)][:120]
+    assert text(engine, following) == text(engine, following, mode="plain")
+
+
+def test_cancelled_before_it_begins_it_writes_nothing(engine):
+    cancel = CancelToken()
+    cancel.cancel()
+    assert list(engine.generate([1, 2, 3], SamplingParams(), cancel)) == []
+
+
+@pytest.mark.parametrize("mode", ["plain", "staged"])
+def test_the_stop_id_and_what_follows_are_left_out(engine, mode):
+    whole = text(engine, BASE)
+    stop = whole[17]
+    params = SamplingParams(max_tokens=40, stop_ids=(stop,), mode=mode)
+    cycles = list(engine.generate(BASE, params))
+    assert [token for cycle in cycles for token in cycle.tokens] == whole[: whole.index(stop)]
+    assert all(len(cycle.tokens) == len(cycle.origins) for cycle in cycles)
+
+
+def test_a_prompt_and_its_text_may_fill_the_context(engine):
+    prompt = (BASE * 3)[: CONTEXT - 50]
+    assert len(text(engine, prompt, 50)) == 50
+    assert text(engine, prompt, 50) == text(engine, prompt, 50, "plain")
+
+
+@pytest.mark.parametrize(
+    ("prompt", "max_tokens", "message"),
+    [
+        ([], 10, "prompt is empty"),
+        ([1, TOKENS], 10, f"outside 0 to {TOKENS - 1}"),
+        ([-1], 10, "outside 0"),
+        ([1], -1, "max_tokens is -1"),
+        ([1] * (CONTEXT + 1), 0, f"context of {CONTEXT}"),
+        ([1] * (CONTEXT - 9), 10, f"context of {CONTEXT}"),
+    ],
+)
+def test_a_request_that_cannot_be_met_is_one_sentence_and_harms_nothing(engine, prompt, max_tokens, message):
+    before = text(engine, BASE)
+    with pytest.raises(DraftlineError, match=message) as raised:
+        text(engine, prompt, max_tokens)
+    assert_one_sentence(raised.value)
+    assert text(engine, BASE) == before
+
+
+def test_a_padded_vocabulary_never_shows(model: Path, tmp_path: Path):
+    """The padding's rows may hold anything, here what would always win."""
+    from safetensors.torch import load_file, save_file
+
+    for file in model.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    tensors = load_file(tmp_path / "model.safetensors")
+    tensors["lm_head.weight"][TOKENS:] *= 1e4
+    save_file(tensors, tmp_path / "model.safetensors")
+    assert text(load(tmp_path, weights="fp32"), BASE) == text(load(model, weights="fp32"), BASE)
+
+
+def test_memory_does_not_grow_with_the_requests(engine):
+    def places() -> list[int]:
+        cache = engine._oracle._cache
+        return [tensor.data_ptr() for tensor in (*cache.keys, *cache.values)]
+
+    before = places()
+    for seed in range(5):
+        text(engine, [random.Random(seed).randrange(TOKENS) for _ in range(90)])
+    assert places() == before
+
+
+# The trigram table
+
+
+def test_a_table_changes_the_guesses_and_not_the_text(model: Path, tmp_path: Path):
+    plain = ready(model, "fp32")
+    expected = text(plain, BASE)
+    table = write_trigrams(tmp_path / "table", plain, BASE + expected)
+    told = load(model, draft2=table, weights="fp32")
+    told.step_times = plain.step_times
+    cycles = list(told.generate(BASE, SamplingParams(max_tokens=40)))
+    assert [token for cycle in cycles for token in cycle.tokens] == expected
+    assert len(cycles) < 20
+    assert "draft2" in {origin for cycle in cycles for origin in cycle.origins}
+
+
+def test_a_table_may_be_given_and_taken_away(engine, tmp_path: Path):
+    expected = text(engine, BASE)
+    for table in (write_trigrams(tmp_path / "table", engine, BASE), None):
+        engine.use_table(table)
+        assert text(engine, BASE) == expected
+
+
+def test_a_table_of_another_tokenizer_is_refused_and_the_one_in_use_stays(engine, tmp_path: Path):
+    expected = text(engine, BASE)
+    other = tmp_path / "other"
+    write_table(other, [np.array([1, 2, 3], dtype=np.uint32)], TOKENS, "0" * 64)
+    with pytest.raises(DraftlineError) as raised:
+        engine.use_table(other)
+    assert_one_sentence(raised.value)
+    assert text(engine, BASE) == expected
