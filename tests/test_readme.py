@@ -7,6 +7,7 @@ import dataclasses
 import re
 import shlex
 import subprocess
+import sys
 import sysconfig
 from importlib import metadata
 from pathlib import Path
@@ -29,6 +30,9 @@ PAGES = {
     for path in (ROOT / "README.md", *sorted(ROOT.glob("editors/*/README.md")))
 }
 PACKAGES = ("engine", "lsp_server", "model_setup")
+# As installed; building a wheel leaves another description, of the sources, in the checkout
+ELSEWHERE = [folder for folder in sys.path if Path(folder).resolve() != ROOT]
+INSTALLED = next(iter(metadata.distributions(name="draftline", path=ELSEWHERE)))
 PLACEHOLDERS = {"FILE:LINE:COL": "a.py:1:0", "NAME": "smollm2-135m", "PATH": ".", "REPO": ".", "N": "8"}
 
 
@@ -127,10 +131,10 @@ def check_pip(arguments):
         del wanted[option : option + 2]
     for what in wanted:
         if extras := re.fullmatch(r"\.(?:\[(.+)\])?", what):
-            known = metadata.metadata("draftline").get_all("Provides-Extra")
+            known = INSTALLED.metadata.get_all("Provides-Extra")
             assert extras[1] is None or set(extras[1].split(",")) <= set(known)
         else:  # what is to be installed beforehand must be what is asked for afterwards
-            assert Requirement(what) in [Requirement(text) for text in metadata.requires("draftline")]
+            assert Requirement(what) in [Requirement(text) for text in INSTALLED.requires]
 
 
 @pytest.mark.parametrize("row", table_after("Commands"), ids=" | ".join)
@@ -166,7 +170,7 @@ def test_the_installed_commands_run(command, tmp_path):
     program, *arguments = command.split()
     done = run_installed(program, *arguments, folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    assert (metadata.version("draftline") if "--version" in arguments else str(tmp_path)) in done.stdout
+    assert (INSTALLED.version if "--version" in arguments else str(tmp_path)) in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -194,7 +198,7 @@ def test_every_link_into_the_repository_leads_somewhere(path):
 
 def test_the_python_versions_are_those_that_pip_accepts():
     first, last = map(int, re.search(r"Python 3\.(\d+) to 3\.(\d+)", README).groups())
-    accepted = SpecifierSet(metadata.metadata("draftline")["Requires-Python"])
+    accepted = SpecifierSet(INSTALLED.metadata["Requires-Python"])
     assert [minor for minor in range(40) if f"3.{minor}.0" in accepted] == list(range(first, last + 1))
 
 
@@ -221,8 +225,7 @@ def test_only_fetching_a_model_uses_the_network():
 
 
 def test_nothing_but_the_packages_is_installed():
-    files = metadata.files("draftline")
-    folders = {file.parts[0] for file in files if file.suffix == ".py" and len(file.parts) > 1}
+    folders = {file.parts[0] for file in INSTALLED.files if file.suffix == ".py" and len(file.parts) > 1}
     assert folders <= set(PACKAGES)
 
 
