@@ -44,6 +44,8 @@ class Loader(Protocol):
 class DraftlineServer(LanguageServer):
     """What is open, what is chosen, and the engine's thread. Every method runs on the event loop's thread."""
 
+    protocol: DraftlineProtocol
+
     def __init__(self, load: Loader, settings: Settings | None = None) -> None:
         super().__init__("draftline", draftline_version(), protocol_cls=DraftlineProtocol)
         self.settings = settings or Settings()
@@ -85,6 +87,14 @@ class DraftlineServer(LanguageServer):
         self.engine.cancel(uri)
         self.documents.pop(uri, None)
         self.last.pop(uri, None)
+
+    def lost(self, uri: str | None) -> None:
+        """A message about the document's text could not be read: no suggestion is better than a wrong one."""
+        self.closed(uri or "")
+        self.tell(
+            "The editor sent a text that draftline cannot read; "
+            "close the file and open it again to get suggestions there."
+        )
 
     async def suggest(
         self,
@@ -155,6 +165,8 @@ async def initialized(ls: DraftlineServer, params: types.InitializedParams) -> N
             ls.tell(ls.engine.failure)
         fractions.put_nowait(None)
 
+    if ls.engine.state != "new":
+        return
     ls.engine.start(
         on_progress=lambda fraction: _call(loop, fractions.put_nowait, fraction),
         on_loaded=lambda: _call(loop, loaded),
