@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 MAX_TOKENS = 64
 _LINES_BELOW = 8
+_REACH = 1000  # characters of a line that are looked at, so that a line of megabytes costs no more
 
 
 @dataclass(frozen=True)
@@ -115,16 +117,18 @@ class _Written:
 
 
 def place_of(lines: Sequence[str], cursor: Cursor) -> Place:
-    line = without_line_end(lines[cursor.line])
+    line = lines[cursor.line]
+    start = max(0, cursor.character - _REACH)
+    indentation = re.match(r"[ \t]*", line[: min(start, _REACH)])
     return Place(
-        left=line[: cursor.character],
-        right=line[cursor.character :],
+        left=(indentation[0] if indentation else "") + line[start : cursor.character],
+        right=without_line_end(line[cursor.character : cursor.character + _REACH]),
         below=tuple(islice(_not_blank(lines, cursor.line + 1), _LINES_BELOW)),
     )
 
 
 def _not_blank(lines: Sequence[str], first: int) -> Iterable[str]:
-    return (without_line_end(lines[n]) for n in range(first, len(lines)) if lines[n].strip())
+    return (without_line_end(lines[n][:_REACH]) for n in range(first, len(lines)) if lines[n].strip())
 
 
 def _finished(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.request import CancelToken
-from lsp_server.completions import Completer
+from lsp_server.completions import Completer, place_of
 from lsp_server.documents import Cursor, split_lines
 from tests.lsp_server.scripted_engine import ScriptedEngine
 
@@ -79,3 +79,16 @@ def test_a_cancelled_request_asks_for_nothing():
 def test_a_small_context_is_not_overrun():
     suggestion, engine = suggest("b" * 100, text="a" * 1000, max_context=64)
     assert len(engine.prompts[0]) + len(suggestion.tokens) <= 64
+
+
+@pytest.mark.parametrize("right", ["", ")", " z"])
+def test_a_line_of_megabytes_is_judged_by_what_is_near_the_cursor(right):
+    left, rest = "    f(a)[0];" * 1000, "g(b)[1];" * 1000
+    line = f"{left}h({right}{rest}\nbelow\n"
+    place = place_of(split_lines(line), Cursor(0, len(left) + 2))
+    assert place.left.startswith("    ")
+    assert place.left.endswith("h(")
+    assert place.right.startswith(right)
+    assert len(place.left) + len(place.right) < 5000
+    suggestion, _ = suggest("c)", text=line, cursor=Cursor(0, len(left) + 2))
+    assert suggestion.text == ("c" if right == ")" else "c)")
