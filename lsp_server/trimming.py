@@ -12,7 +12,8 @@ from lsp_server.stopping import Place
 
 _PAIRS = {")": "(", "]": "[", "}": "{"}
 _QUOTES = "\"'`"
-_CLOSERS = "".join(_PAIRS) + _QUOTES + ";,:"
+_SEPARATORS = ";,:"
+_CLOSERS = "".join(_PAIRS) + _QUOTES + _SEPARATORS
 _TELLING = 3  # a line of fewer characters may well be repeated
 
 
@@ -37,6 +38,8 @@ def _without_doubled_rest(text: str, left: str, right: str) -> str:
     rest = right.strip()
     if rest.strip(_CLOSERS) and text.endswith(rest):
         return text[: -len(rest)].rstrip() if right[0].isspace() else text[: -len(rest)]
+    if not rest.strip(_SEPARATORS) and text.rstrip().endswith(rest):
+        return text.rstrip().removesuffix(rest).rstrip()
     first = right.lstrip()[:1]
     if first not in _CLOSERS:
         return text
