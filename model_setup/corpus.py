@@ -152,7 +152,7 @@ def _tree(root: Path, report: CorpusReport) -> Iterator[Path]:
             for name in folders
             if not name.startswith(".")
             and name not in PRODUCT_FOLDERS
-            and not (here / name / "pyvenv.cfg").exists()
+            and not os.path.exists(here / name / "pyvenv.cfg")  # noqa: PTH110, Path's raises where we may not look
         ]
         yield from (here.relative_to(root) / name for name in files)
 

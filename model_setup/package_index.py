@@ -121,7 +121,8 @@ def _pip_download(requirement: str, folder: Path) -> Generator[int, None, None]:
 
 def _bytes_below(folder: Path) -> int:
     total = 0
-    for path in folder.rglob("*"):
-        with contextlib.suppress(FileNotFoundError):  # pip moves files while we look
-            total += path.stat().st_size
+    for parent, _, files in os.walk(folder):  # passes over folders that pip removes while we look
+        for name in files:
+            with contextlib.suppress(OSError):  # and files that it moves
+                total += Path(parent, name).stat().st_size
     return total

@@ -141,6 +141,18 @@ def test_a_file_that_vanishes_or_cannot_be_read_is_counted(repository, monkeypat
     assert report.left_out == {"unreadable": ["gone.py", "locked.py"]}
 
 
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may look everywhere")
+def test_a_folder_that_may_not_be_looked_into_is_passed_over(repository):
+    locked = write(repository, "locked/deep/file.py").parents[1]
+    locked.chmod(0)
+    try:
+        texts, report = read(repository)
+    finally:
+        locked.chmod(0o700)
+    assert texts.keys() == {"main.py"}
+    assert report.left_out == {"unreadable": ["locked"]}
+
+
 def test_without_git_installed_the_tree_is_read(repository, monkeypatch):
     def missing(*_args, **_kwargs):
         raise FileNotFoundError("git")
