@@ -51,17 +51,32 @@ def load_checkpoint(
         DraftlineError: the path, its architecture or its tokenizer is not one we can run.
     """
     with _directory(path) as directory:
-        description = _read_json(directory / "config.json")
-        config = read_config(description, directory)
-        tokenizer = Tokenizer(directory / "tokenizer.json")
-        if tokenizer.vocab_size > config.vocab_size:
-            raise DraftlineError(
-                f"The tokenizer in {directory} has {tokenizer.vocab_size} tokens but the model only "
-                f"{config.vocab_size}: take both from the same model."
-            )
+        description, config, tokenizer = _read_descriptions(directory)
         transformer = _load_transformer(directory, config, tokenizer, weights, on_progress)
         huge_pages.collapse()
         return Checkpoint(transformer, tokenizer, _eos_ids(directory, description, tokenizer))
+
+
+def check_directory(directory: Path) -> None:
+    """Read all of a model directory but the tensors themselves.
+
+    Raises:
+        DraftlineError: a file is missing or cut short, or the model is not one that we can run.
+    """
+    _read_descriptions(directory)
+    _Tensors(directory)
+
+
+def _read_descriptions(directory: Path) -> tuple[dict[str, Any], Config, Tokenizer]:
+    description = _read_json(directory / "config.json")
+    config = read_config(description, directory)
+    tokenizer = Tokenizer(directory / "tokenizer.json")
+    if tokenizer.vocab_size > config.vocab_size:
+        raise DraftlineError(
+            f"The tokenizer in {directory} has {tokenizer.vocab_size} tokens but the model only "
+            f"{config.vocab_size}: take both from the same model."
+        )
+    return description, config, tokenizer
 
 
 def read_config(description: dict[str, Any], source: Path) -> Config:

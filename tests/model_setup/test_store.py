@@ -44,6 +44,7 @@ def test_the_manifest_names_the_source_and_every_file(model: Path) -> None:
     assert (manifest["source"], manifest["source_sha256"]) == ("a test", "ab")
     assert manifest["files"]["model.safetensors"] == {
         "size": 7,
+        "mtime_ns": (model / "model.safetensors").stat().st_mtime_ns,
         "sha256": store.sha256_of(model / "model.safetensors"),
     }
     assert manifest["files"].keys() == {"config.json", "model.safetensors"}
@@ -76,13 +77,33 @@ def test_a_shorter_or_missing_file_makes_a_model_absent(model: Path) -> None:
     assert store.installed_model(name) is None
     (model / "model.safetensors").unlink()
     assert store.installed_model(name) is None
-    with pytest.raises(DraftlineError, match=f"{name} is not installed; run `model-setup fetch`"):
+    with pytest.raises(DraftlineError, match=f"{name} is damaged or unfinished; run `model-setup fetch`"):
         store.resolve_model()
 
 
-def test_a_changed_byte_is_seen_by_the_full_check(model: Path) -> None:
-    (model / "model.safetensors").write_bytes(b"Weights")
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_a_model_whose_bytes_were_changed_is_not_loaded(model: Path, name: str) -> None:
+    path = model / name
+    before = path.stat().st_mtime_ns
+    path.write_bytes(bytes(byte ^ 1 for byte in path.read_bytes()))
+    os.utime(path, ns=(before + 1_000_000, before + 1_000_000))
+    assert store.installed_model(default_preset().name) is None
     assert store.verified_model(default_preset().name) is None
+    with pytest.raises(DraftlineError, match="is damaged or unfinished; run `model-setup fetch`"):
+        store.resolve_model()
+
+
+def test_the_full_check_sees_what_changed_without_a_trace(model: Path) -> None:
+    path = model / "model.safetensors"
+    before = path.stat().st_mtime_ns
+    path.write_bytes(b"Weights")
+    os.utime(path, ns=(before, before))
+    assert store.verified_model(default_preset().name) is None
+
+
+def test_a_model_that_was_only_copied_is_still_installed(model: Path) -> None:
+    os.utime(model / "model.safetensors", (0, 0))
+    assert store.installed_model(default_preset().name) == model
 
 
 def test_a_path_is_taken_as_it_is(tmp_path: Path) -> None:
