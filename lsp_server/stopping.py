@@ -38,7 +38,10 @@ def end_of_suggestion(text: str, place: Place) -> int | None:
     """
     if place.one_line:
         end = text.find("\n")
-        return None if end < 0 else end
+        if end < 0:
+            return None
+        # A line of its own, meant to stand above this one: without its line end it would run into it.
+        return end if place.left.strip() else 0
     return _end_of_block(text, place)
 
 

@@ -92,3 +92,17 @@ def test_a_line_of_megabytes_is_judged_by_what_is_near_the_cursor(right):
     assert len(place.left) + len(place.right) < 5000
     suggestion, _ = suggest("c)", text=line, cursor=Cursor(0, len(left) + 2))
     assert suggestion.text == ("c" if right == ")" else "c)")
+
+
+@pytest.mark.parametrize(
+    ("left", "written", "inserted"),
+    [
+        ("    ", "def g(self):\n        pass\n    ", ""),
+        ("", "import a\n", ""),
+        ("    ", "@cached ", "@cached "),
+        ("    await ", "g() + \n", "g() + "),
+    ],
+)
+def test_a_line_of_its_own_is_not_put_before_the_text_of_another(left, written, inserted):
+    suggestion, _ = suggest(written, text=f"{left}f()\n", cursor=Cursor(0, len(left)))
+    assert suggestion.text == inserted
