@@ -51,10 +51,10 @@ def load_checkpoint(
         DraftlineError: the path, its architecture or its tokenizer is not one we can run.
     """
     with _directory(path) as directory:
-        description, config, tokenizer = _read_descriptions(directory)
+        config, tokenizer, eos_ids = _read_descriptions(directory)
         transformer = _load_transformer(directory, config, tokenizer, weights, on_progress)
         huge_pages.collapse()
-        return Checkpoint(transformer, tokenizer, _eos_ids(directory, description, tokenizer))
+        return Checkpoint(transformer, tokenizer, eos_ids)
 
 
 def check_directory(directory: Path) -> None:
@@ -67,7 +67,7 @@ def check_directory(directory: Path) -> None:
     _Tensors(directory)
 
 
-def _read_descriptions(directory: Path) -> tuple[dict[str, Any], Config, Tokenizer]:
+def _read_descriptions(directory: Path) -> tuple[Config, Tokenizer, tuple[int, ...]]:
     description = _read_json(directory / "config.json")
     config = read_config(description, directory)
     tokenizer = Tokenizer(directory / "tokenizer.json")
@@ -76,7 +76,14 @@ def _read_descriptions(directory: Path) -> tuple[dict[str, Any], Config, Tokeniz
             f"The tokenizer in {directory} has {tokenizer.vocab_size} tokens but the model only "
             f"{config.vocab_size}: take both from the same model."
         )
-    return description, config, tokenizer
+    eos_ids = _eos_ids(directory, description, tokenizer)
+    # Matrices may have more rows than there are tokens, but the model's own end of a text must be one.
+    if eos_ids and not 0 <= eos_ids[0] <= eos_ids[-1] < tokenizer.vocab_size:
+        raise DraftlineError(
+            f"The model in {directory} ends a text with token {eos_ids[-1]}, but its tokenizer has only "
+            f"{tokenizer.vocab_size} tokens: take both from the same model."
+        )
+    return config, tokenizer, eos_ids
 
 
 def read_config(description: dict[str, Any], source: Path) -> Config:

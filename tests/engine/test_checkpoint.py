@@ -260,6 +260,13 @@ def test_a_garbled_index_is_named(model: Path, index):
     assert "model.safetensors.index.json" in refusal(model)
 
 
+@pytest.mark.parametrize("token_id", [TOKENS, -1, [0, TOKENS]])
+def test_a_tokenizer_without_the_models_own_end_of_a_text_is_refused(model: Path, token_id):
+    (model / "generation_config.json").unlink(missing_ok=True)
+    change_config(model, eos_token_id=token_id)
+    assert "take both from the same model" in refusal(model)
+
+
 def test_a_tokenizer_larger_than_the_vocabulary_is_refused(model: Path):
     extra = [f"<|extra_{index}|>" for index in range(SIZES["vocab_size"])]
     write_tokenizer(model / "tokenizer.json", extra)
