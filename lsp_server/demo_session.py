@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -106,7 +107,8 @@ class DemoSession:
             self._client.exit(None)
         except DraftlineError:
             if (process := self._client._server) is not None:
-                process.kill()
+                with contextlib.suppress(ProcessLookupError):  # Ctrl-C reached it as well as us
+                    process.kill()
         await self._client.stop()  # type: ignore[no-untyped-call]
 
     async def _request(self, method: str, params: Any) -> Any:

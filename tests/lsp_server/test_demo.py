@@ -129,6 +129,12 @@ def test_a_model_that_does_not_load_is_told_in_its_sentence(repository, command)
         asyncio.run(demo.ask_all(command({}, load="Fetch it."), repository, find_places(repository)))
 
 
+def test_a_server_that_dies_is_told_in_one_sentence(repository):
+    (repository / "a.py").write_text(PYTHON, encoding="utf-8")
+    with pytest.raises(DraftlineError, match="The language server does not answer"):
+        asyncio.run(demo.ask_all(["-c", "pass"], repository, find_places(repository)))
+
+
 @pytest.mark.slow
 def test_the_demo_with_the_real_model(home_with_default_model):
     done = subprocess.run(
