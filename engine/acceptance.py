@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection
 
 from engine.tree import ROOT, TokenTree
 
 
-def walk(tree: TokenTree, choices: Sequence[int]) -> tuple[list[int], int]:
-    """Follow the oracle's own choices down the tree.
+def walk(
+    tree: TokenTree, checked: Collection[int], decide: Callable[[int], tuple[int, bool]]
+) -> tuple[list[int], list[int]]:
+    """Follow the oracle down the tree.
 
-    choices: for each node, the token that the oracle draws after it. Where the tree has that token as a
-    child the walk goes on there; where it has not, the walk ends and the choice is the bonus token. Each
-    token is thus the oracle's own, whoever proposed it.
+    checked: the nodes whose logits are known, their ancestors among them. decide: for a checked node, the
+    token that follows it and whether the guess below it may be accepted at all. The walk goes on where a
+    checked child has the token; where none has, it ends with the token as the bonus.
 
-    Returns the accepted nodes, the root first, and the bonus token.
+    Returns the accepted nodes, the root first, and the tokens to emit: theirs but the root's, then the bonus.
     """
     node = ROOT
     accepted = [ROOT]
-    while (child := tree.children[node].get(choices[node])) is not None:
+    tokens: list[int] = []
+    while True:
+        token, acceptable = decide(node)
+        tokens.append(token)
+        child = tree.children[node].get(token)
+        if not acceptable or child is None or child not in checked:
+            return accepted, tokens
         accepted.append(child)
         node = child
-    return accepted, choices[node]

@@ -27,9 +27,9 @@ def round_to_grid_(x: Tensor, grid: float) -> Tensor:
 def exact_attention(queries: Tensor, keys: Tensor, values: Tensor, hidden: Tensor | None) -> Tensor:
     """Softmax attention in fixed point.
 
-    queries: [kv_heads, group * rows, head_dim], scaled. keys, values: [kv_heads, slots, head_dim]; the last
-    ``rows`` slots are the rows themselves. All are float64 on GRID. hidden: [group * rows, rows] bool, True
-    where a row must not see a row; None: all are seen. Returns [kv_heads, group * rows, head_dim] float64.
+    queries: [kv_heads, group * rows, head_dim], scaled. keys, values: [kv_heads, slots, head_dim]. All
+    are float64 on GRID. hidden: [group * rows, behind] bool, True where a row must not see one of the last
+    ``behind`` slots; None: all are seen. Returns [kv_heads, group * rows, head_dim] float64.
     """
     scores = torch.bmm(queries, keys.transpose(1, 2))
     if hidden is not None:

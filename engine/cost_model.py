@@ -62,3 +62,26 @@ class AcceptanceStatistics:
         counts = self._seen.setdefault(feature, [0.0, 0.0])
         counts[0] += accepted
         counts[1] += 1.0
+
+
+def expected_tokens(alpha: float, gamma: int) -> float:
+    """Tokens a cycle of standard speculative decoding yields on average (Leviathan et al. 2022, equation 1).
+
+    alpha: acceptance rate, below 1. gamma: guesses per cycle.
+    """
+    return (1 - alpha ** (gamma + 1)) / (1 - alpha)
+
+
+def improvement_factor(alpha: float, gamma: int, c: float) -> float:
+    """How many times faster than plain (theorem 3.8). c: a guess's time over the oracle's step."""
+    return expected_tokens(alpha, gamma) / (gamma * c + 1)
+
+
+def operations_factor(alpha: float, gamma: int, c_hat: float) -> float:
+    """How many times plain decoding's operations (theorem 3.11). c_hat: a guess's over a step's."""
+    return (gamma * c_hat + gamma + 1) / expected_tokens(alpha, gamma)
+
+
+def best_gamma(alpha: float, c: float, most: int = 64) -> int:
+    """The gamma of the largest improvement factor (3.5); 0 where none pays (corollary 3.9: alpha <= c)."""
+    return max(range(most + 1), key=lambda gamma: improvement_factor(alpha, gamma, c))

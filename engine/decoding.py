@@ -1,55 +1,45 @@
-"""The loop: plain and staged decoding are settings of it, not copies."""
+"""The loop: plain, standard and staged decoding are settings of it, not copies."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from engine.cost_model import StepTimes
-from engine.request import CancelToken, Cycle, Origin, SamplingParams
-from engine.stages import Oracle, Stage, propose_what_pays
-from engine.tree import TokenTree
+from engine.request import Cycle, Origin, SamplingParams
+from engine.stages import Oracle, Request, Rule, Stage
+from engine.tree import ROOT, TokenTree
 
 MOST_GUESSES = 31
 
 
 def decode(
-    oracle: Oracle,
-    below: Stage,
-    times: StepTimes,
-    prompt: Sequence[int],
-    context: Sequence[int],
-    params: SamplingParams,
-    cancel: CancelToken,
+    oracle: Oracle, below: Stage | None, rule: Rule, check_all: bool, request: Request, params: SamplingParams
 ) -> Iterator[Cycle]:
-    """Yield what each cycle emits until a stop id, max_tokens or ``cancel``.
+    """Yield what each cycle emits until a stop id, max_tokens or the request's cancellation.
 
-    context: what the guesses go by; its end is what the new tokens continue (the prompt, or in a
-    fill-in-the-middle prompt the prefix).
+    below: the stage that guesses; None decodes plainly. rule: how the oracle decides after each node.
+    check_all: whether the oracle checks every guess, or those that the cost model says pay.
     """
-    staged = params.mode == "staged"
-    if not oracle.prefill(prompt, cancel):
+    if not oracle.begin(request) or not (below is None or below.begin(request)):
         return
-    if staged:
-        below.begin(context)
-    root = prompt[-1]
+    root = request.prompt[-1]
     remaining = params.max_tokens
-    while remaining > 0 and not cancel.cancelled:
+    while remaining > 0 and not request.cancel.cancelled:
         started = time.perf_counter()
         tree = TokenTree(root)
-        if staged:
-            propose_what_pays(below, tree, times, min(MOST_GUESSES, remaining - 1))
-        accepted, tokens = oracle.verify(tree)
-        if staged:
-            below.advance(tree, accepted, tokens)
-        root = tokens[-1]
-        origins: list[Origin] = [*(tree.origins[node] for node in accepted[1:]), "oracle"]
-        ended = False
-        for index, token in enumerate(tokens):
-            if token in params.stop_ids:
-                tokens, origins, ended = tokens[:index], origins[:index], True
-                break
-        remaining -= len(tokens)
-        yield Cycle(tokens, origins, len(tree), time.perf_counter() - started)
-        if ended:
+        limit = min(MOST_GUESSES, remaining - 1)
+        if below is not None and limit > 0:
+            below.propose(tree, limit, oracle.times(1))
+        nodes = list(range(len(tree))) if check_all else oracle.choose_rows(tree, limit)
+        checked = oracle.check(tree, nodes, rule)
+        if below is not None:
+            below.advance(tree, checked.accepted, checked.tokens)
+        root = checked.tokens[-1]
+        tokens = checked.tokens
+        origins: list[Origin] = [tree.origins[node] for node in checked.accepted if node != ROOT]
+        origins.append("oracle")
+        end = next((at for at, token in enumerate(tokens) if token in params.stop_ids), len(tokens))
+        remaining -= end
+        yield Cycle(tokens[:end], origins[:end], checked.rows, time.perf_counter() - started)
+        if end < len(tokens):
             return

@@ -8,14 +8,24 @@ from pathlib import Path
 
 import torch
 
-from engine.checkpoint import WEIGHTS, Weights, load_checkpoint
+from engine.checkpoint import WEIGHTS, Checkpoint, Weights, load_checkpoint
+from engine.cost_model import StepTimes
 from engine.decoding import MOST_GUESSES, decode
+from engine.draft2 import Draft2
 from engine.errors import DraftlineError
 from engine.ngram import NgramTable
-from engine.request import CancelToken, Cycle, SamplingParams
-from engine.stages import Draft2, Oracle
-from engine.tokenizer import Tokenizer
-from engine.transformer import Transformer
+from engine.reader import Reader
+from engine.request import ApproximationName, CancelToken, Cycle, SamplingParams
+from engine.sampling import Sampler
+from engine.stages import Draft, Oracle, Request, Rule, Stage, coupled
+from engine.standard import (
+    Approximation,
+    LookupApproximation,
+    ModelApproximation,
+    NgramApproximation,
+    RandomApproximation,
+    SampledChain,
+)
 
 MAX_CONTEXT = 2048  # tokens of prompt and output together: what the cache is allocated for
 MEASURED_ROWS = (1, 2, 4, 8, 16, 32)
@@ -24,24 +34,29 @@ MEASURED_ROWS = (1, 2, 4, 8, 16, 32)
 class Engine:
     """An oracle with the stages below it. Use it from one thread at a time."""
 
-    def __init__(
-        self,
-        name: str,
-        transformer: Transformer,
-        tokenizer: Tokenizer,
-        eos_ids: tuple[int, ...],
-        weights: Weights,
-    ) -> None:
+    def __init__(self, name: str, oracle: Checkpoint, draft: Checkpoint | None, weights: Weights) -> None:
         self.name = name
-        self.tokenizer = tokenizer
-        self.eos_ids = eos_ids
+        self.tokenizer = oracle.tokenizer
+        self.eos_ids = oracle.eos_ids
         self.device = "cpu"
         self.weights = weights
-        self.max_context = min(MAX_CONTEXT, transformer.config.max_positions)
+        self.max_context = min(MAX_CONTEXT, oracle.transformer.config.max_positions)
         self.load_seconds = 0.0
-        self._oracle = Oracle(transformer, self.max_context + MOST_GUESSES + 1)
-        self._draft2 = Draft2(None)
-        self.step_times = self._oracle.measure(MEASURED_ROWS)
+        capacity = self.max_context + MOST_GUESSES + 1
+        reader = Reader(oracle.transformer, capacity)
+        self._oracle = Oracle(reader, reader.measure(MEASURED_ROWS))
+        self._table: NgramTable | None = None
+        self._draft: Reader | None = None
+        self._draft_times = self.step_times
+        if draft is not None:
+            self._draft = Reader(draft.transformer, capacity)
+            self._draft_times = self._draft.measure(MEASURED_ROWS)
+        self._below = self._chain()
+
+    @property
+    def step_times(self) -> StepTimes:
+        """Seconds of the oracle's forward pass by its number of rows, as measured at load."""
+        return self._oracle.times
 
     def use_table(self, table: Path | None) -> None:
         """Guess with the trigram table at ``table`` from the next request on; None: with the lookup alone.
@@ -49,7 +64,12 @@ class Engine:
         Raises:
             DraftlineError: the table is damaged or of another tokenizer; the one in use stays.
         """
-        self._draft2 = Draft2(None if table is None else NgramTable(table, self.tokenizer.fingerprint))
+        self._table = None if table is None else NgramTable(table, self.tokenizer.fingerprint)
+        self._below = self._chain()
+
+    def _chain(self) -> Stage:
+        draft2 = Draft2(self._table)
+        return draft2 if self._draft is None else Draft(self._draft, self._draft_times, draft2)
 
     @torch.inference_mode()
     def generate(
@@ -77,27 +97,43 @@ class Engine:
             raise DraftlineError(
                 f"The prompt has token ids outside 0 to {vocab - 1}: encode it with this model's tokenizer."
             )
-        if params.max_tokens < 0:
-            raise DraftlineError(f"max_tokens is {params.max_tokens}; it must be 0 or more.")
         if len(prompt_ids) + params.max_tokens > self.max_context:
             raise DraftlineError(
                 f"The prompt's {len(prompt_ids)} tokens and max_tokens {params.max_tokens} exceed the "
                 f"context of {self.max_context}: shorten one of them."
             )
-        yield from decode(
-            self._oracle,
-            self._draft2,
-            self.step_times,
-            prompt_ids,
-            prompt_ids if context_ids is None else context_ids,
-            params,
-            cancel or CancelToken(),
-        )
+        sampler = Sampler(params.temperature, params.top_k, params.top_p, params.seed)
+        context = prompt_ids if context_ids is None else context_ids
+        request = Request(prompt_ids, context, sampler, cancel or CancelToken())
+        below: Stage | None = None
+        rule: Rule = coupled(sampler)
+        if params.mode == "staged":
+            below = self._below
+        elif params.mode == "standard":
+            chain = SampledChain(self._approximation(params.approximation), params.gamma, params.lenience)
+            below, rule = chain, chain.rule
+        yield from decode(self._oracle, below, rule, params.mode == "standard", request, params)
+
+    def _approximation(self, name: ApproximationName) -> Approximation:
+        if name == "draft":
+            if self._draft is None:
+                raise DraftlineError(
+                    "There is no draft model to approximate with: load one, or choose another."
+                )
+            return ModelApproximation(self._draft)
+        if name == "random":
+            return RandomApproximation(self.tokenizer.vocab_size)
+        if name == "lookup":
+            return LookupApproximation(self.tokenizer.vocab_size)
+        if self._table is None:
+            raise DraftlineError(f"There is no table to take the {name} from: build one with `model-setup`.")
+        return NgramApproximation(self._table, {"trigram": 3, "bigram": 2, "unigram": 1}[name])
 
 
 @torch.inference_mode()
 def load(
     oracle: Path | str,
+    draft: Path | str | None = None,
     draft2: Path | str | None = None,
     device: str = "auto",
     weights: str = "auto",
@@ -105,9 +141,9 @@ def load(
 ) -> Engine:
     """Load a model and put the stages together.
 
-    oracle: a model directory or a GGUF file. draft2: a trigram table of the same tokenizer. device:
-    auto or cpu. weights: auto (int8, the fastest on a CPU), fp32 or int8. on_progress: called with the
-    fraction done.
+    oracle: a model directory or a GGUF file. draft: a smaller model that guesses. draft2: a trigram table.
+    All three must have the same tokenizer. device: auto or cpu. weights: auto (int8, the fastest on a CPU),
+    fp32 or int8. on_progress: called with the fraction done.
 
     Raises:
         DraftlineError: anything that cannot be loaded, in one sentence.
@@ -122,13 +158,16 @@ def load(
         )
     path = Path(oracle)
     checkpoint = load_checkpoint(path, chosen, on_progress)
-    engine = Engine(
-        path.stem if path.is_file() else path.resolve().name,
-        checkpoint.transformer,
-        checkpoint.tokenizer,
-        checkpoint.eos_ids,
-        chosen,
-    )
+    guessing = None
+    if draft is not None:
+        guessing = load_checkpoint(Path(draft), chosen)
+        if guessing.tokenizer.fingerprint != checkpoint.tokenizer.fingerprint:
+            raise DraftlineError(
+                f"The draft in {draft} has another tokenizer than the oracle in {oracle}: take "
+                "one of the same family."
+            )
+    name = path.stem if path.is_file() else path.resolve().name
+    engine = Engine(name, checkpoint, guessing, chosen)
     if draft2 is not None:
         engine.use_table(Path(draft2))
     engine.load_seconds = time.perf_counter() - started

@@ -1,201 +1,222 @@
 """The stages of the chain draft2 -> draft -> oracle, behind one small interface.
 
-A stage proposes (grows a tree of guesses below it) and advances (takes note of what was emitted). The
-oracle holds the stage below it, lets it propose, checks the whole tree in one forward pass and decides.
+The same idea twice (Spector & Ré 2023, 3.2): a stage lets the stage below it guess, checks all guesses in
+one forward pass, and goes on from there. The draft does so to make a better tree, as often as it pays; the
+oracle does so once, and decides. A longer chain is one more `Draft` in it.
 """
 
 from __future__ import annotations
 
-import heapq
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
 
 from engine.acceptance import walk
 from engine.cost_model import AcceptanceStatistics, StepTimes, best_size
-from engine.lookup import Lookup, State
-from engine.ngram import NgramTable
+from engine.reader import Reader
 from engine.request import CancelToken
-from engine.transformer import Transformer
+from engine.sampling import Logits, Sampler
 from engine.tree import ROOT, TokenTree
 
-TYPICAL_TEXT = 256  # committed tokens when step times are measured
-PREFILL_ROWS = (
-    128  # prompt tokens a forward pass: enough to be bound by arithmetic, few enough to cancel soon
-)
+SMALLEST_CHANCE = 0.02  # a guess below this is not worth its place in a tree, whatever the machine
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a stage is told at the start: the prompt; the context, whose end the new tokens continue (the
+    prompt, or in a fill-in-the-middle prompt the prefix); how tokens are drawn."""
+
+    prompt: Sequence[int]
+    context: Sequence[int]
+    sampler: Sampler = field(default_factory=Sampler)
+    cancel: CancelToken = field(default_factory=CancelToken)
 
 
 class Stage(Protocol):
     """Something that guesses what the stage above it would say."""
 
-    def begin(self, context: Sequence[int]) -> None:
-        """A new request; the new tokens continue ``context``."""
+    def begin(self, request: Request) -> bool:
+        """Start a request; False if it was cancelled meanwhile."""
 
-    def propose(self, tree: TokenTree, budget: int) -> None:
-        """Add up to ``budget`` nodes below those of ``tree``, best first."""
+    def propose(self, tree: TokenTree, budget: int, worth: float) -> None:
+        """Add up to about ``budget`` nodes to ``tree``, whose root follows the text so far.
+
+        worth: seconds that one more accepted token saves the stage above. May be called again on the same
+        tree after others have added to it, and then goes on below what is new.
+        """
 
     def advance(self, tree: TokenTree, accepted: Sequence[int], tokens: Sequence[int]) -> None:
         """``tokens`` were emitted: those of the accepted nodes but the root, then the bonus."""
 
 
-class Draft2:
-    """The proposers of negligible cost: the trigram table and the lookup in the request's own text.
+class Draft:
+    """A transformer that guesses, with a stage below it that guesses for it."""
 
-    Nodes are added best first by the product of their chances along the path; equal tokens of both
-    proposers are one node, which the better of the two ranks. Chances are learned by feature, and scaled by
-    the text's mood: how many of the last guesses were right, against how many were expected to be. What is
-    asked at the root is compared with what came even where no guess was worth a row, so trust comes back.
-    """
+    CHILDREN = 4  # tokens looked at below each node that was read
+    ROWS = 16  # nodes read in one pass at most
+    NEXT_PRIOR = 0.6  # the chance that what the draft adds below a node is right, before any was seen
+    LONGEST_REST = 16  # cycles without a pass, at most, before the draft is given another try
 
-    CHILDREN = 4  # candidates asked of each proposer at each node
-    SMALLEST_CHANCE = 0.02  # below this no row is worth its place, whatever the machine
-    MEMORY = 0.9  # what an observation of the text's mood still counts one token later
-    MOOD_PRIOR = 2.0  # guesses as good as expected that are taken for granted
-
-    def __init__(self, table: NgramTable | None) -> None:
-        self._table = table
+    def __init__(self, reader: Reader, times: StepTimes, below: Stage | None) -> None:
+        self._reader = reader
+        self._times = times
+        self._below = below
+        self._sampler = Sampler()
         self._statistics = AcceptanceStatistics()
-        self._lookup = Lookup()
-        self._last: list[int] = []
-        self._asked: dict[int, dict[int, tuple[float, object]]] = {}
-        self._right = 0.0
-        self._expected = 0.0
+        self._truth: list[int] = []  # prompt and output: the reader may lag behind it
+        self._slots: dict[int, int] = {}  # node -> its slot, for the nodes read in this cycle
+        self._guessed: dict[int, dict[int, object]] = {}  # node -> {token: the feature it was judged by}
+        self._rest = self._rested = 0
 
-    def begin(self, context: Sequence[int]) -> None:
-        self._lookup = Lookup(context)
-        self._last = list(context[-2:])
+    def begin(self, request: Request) -> bool:
+        self._sampler = request.sampler
+        self._truth = list(request.prompt)
+        self._forget_cycle()
+        if not self._reader.read(self._truth[:-1], request.cancel):
+            return False
+        return self._below is None or self._below.begin(request)
 
-    def propose(self, tree: TokenTree, budget: int) -> None:
-        self._asked = {}
-        mood = min(1.0, (self._right + self.MOOD_PRIOR) / (self._expected + self.MOOD_PRIOR))
-        states: dict[int, State] = {ROOT: self._lookup.state}
-        contexts: dict[int, list[int]] = {ROOT: self._last}
-        order = 0  # breaks ties, so that the heap never compares further
-        heap: list[tuple[float, int, int, int]] = []  # (-chance, order, parent, token)
-
-        def ask(node: int) -> None:
-            nonlocal order
-            candidates = self._candidates(contexts[node], states[node])
-            self._asked[node] = candidates
-            for token, (chance, _) in candidates.items():
-                score = mood * chance * tree.scores[node]
-                if score >= self.SMALLEST_CHANCE:
-                    heapq.heappush(heap, (-score, order, node, token))
-                    order += 1
-
-        ask(ROOT)
-        for _ in range(budget):
-            if not heap:
-                break
-            negative, _, parent, token = heapq.heappop(heap)
-            node = tree.add(parent, token, -negative, "draft2")
-            states[node] = self._lookup.after(states[parent], token)
-            contexts[node] = [*contexts[parent][-1:], token]
-            ask(node)
+    def propose(self, tree: TokenTree, budget: int, worth: float) -> None:
+        while True:
+            if self._below is not None:
+                self._below.propose(tree, budget, self._times(1))
+            unread = self._unread(tree, budget)
+            if not unread or not self._pays(tree, unread, worth):
+                return
+            self._read(tree, unread)
 
     def advance(self, tree: TokenTree, accepted: Sequence[int], tokens: Sequence[int]) -> None:
         for node, token in zip(accepted, tokens, strict=True):
-            candidates = self._asked.get(node)
-            if candidates is None:
+            features = self._guessed.get(node)
+            if features is None:
                 continue
-            for guess, (_, feature) in candidates.items():
+            for guess, feature in features.items():
                 self._statistics.observe(feature, guess == token)
-            self._right = self.MEMORY * self._right + (token in candidates)
-            self._expected = self.MEMORY * self._expected + sum(chance for chance, _ in candidates.values())
-        self._lookup.extend(tokens)
-        self._last = (self._last + list(tokens))[-2:]
+            self._statistics.observe("next", token in features)
+        read = [node for node in accepted if node in self._slots]
+        if read:
+            self._reader.commit([self._slots[node] for node in read], [tree.tokens[node] for node in read])
+        self._truth += tokens
+        self._forget_cycle()
+        if self._below is not None:
+            self._below.advance(tree, accepted, tokens)
 
-    def _candidates(self, context: Sequence[int], state: State) -> dict[int, tuple[float, object]]:
-        """token -> (chance, the feature it was judged by)."""
-        candidates: dict[int, tuple[float, object]] = {}
-        found = self._lookup.candidates(state, self.CHILDREN)
-        longest = found[0][2] if found else 0
-        for rank, (token, count, length) in enumerate(found):
-            feature: object = ("lookup", rank, min(length, 8), min(count, 3))
-            prior = length / (length + 1.4) * (1.0, 0.1, 0.05, 0.03)[rank]
-            candidates[token] = (self._statistics.estimate(feature, prior), feature)
-        if self._table is not None:
-            tokens, probabilities = self._table.top(context, self.CHILDREN)
-            for rank, (token, probability) in enumerate(zip(tokens, probabilities, strict=True)):
-                agreed = token in candidates
-                feature = ("trigram", rank, int(probability * 10), min(longest, 3), agreed)
-                prior = probability * (1.0 if agreed else (0.6, 0.25, 0.05, 0.01)[min(longest, 3)])
-                chance = self._statistics.estimate(feature, prior)
-                if not agreed or candidates[token][0] < chance:
-                    candidates[token] = (chance, feature)
-        return candidates
+    def _forget_cycle(self) -> None:
+        self._slots = {}
+        self._guessed = {}
+
+    def _unread(self, tree: TokenTree, budget: int) -> list[int]:
+        """The best nodes that were not read yet; their parents are read, or among them."""
+        unread = [node for node in range(len(tree)) if node not in self._slots]
+        return tree.best(min(self.ROWS, budget + 1 - len(self._slots)), among=unread)
+
+    def _pays(self, tree: TokenTree, unread: Sequence[int], worth: float) -> bool:
+        """Whether reading these nodes saves more time above than it takes here."""
+        chance = self._statistics.estimate("next", self.NEXT_PRIOR)
+        gain = sum(tree.scores[node] for node in unread) * chance * worth
+        if gain > self._times(len(unread)):
+            return True
+        if ROOT in unread:  # no pass at all in this cycle: rest, and try again now and then
+            self._rested += 1
+            if self._rested > self._rest:
+                self._rest, self._rested = min(2 * self._rest + 1, self.LONGEST_REST), 0
+                return True
+        return False
+
+    def _read(self, tree: TokenTree, nodes: Sequence[int]) -> None:
+        """One pass over ``nodes``: judge the guesses below them and add the draft's own."""
+        reader = self._reader
+        if ROOT in nodes:
+            self._catch_up()
+        columns = [*self._slots, *nodes]
+        start = reader.cache.length
+        hidden = reader.run(
+            [tree.tokens[node] for node in nodes],
+            [start + tree.depths[node] for node in nodes],
+            torch.from_numpy(tree.ancestor_mask(nodes, columns)),
+        )
+        logits: Logits = reader.transformer.logits(hidden).numpy()
+        for node in nodes:
+            self._slots[node] = start + len(self._slots)
+        for node, row in zip(nodes, logits, strict=True):
+            self._judge(tree, node, row)
+
+    def _catch_up(self) -> None:
+        """Read the tokens emitted since the last pass, all but the root."""
+        self._reader.read(self._truth[:-1], CancelToken())
+
+    def _judge(self, tree: TokenTree, node: int, logits: Logits) -> None:
+        position = len(self._truth) + tree.depths[node]
+        guesses = self._sampler.likeliest(logits, position, self.CHILDREN)
+        ranked = {token: (rank, probability) for rank, (token, probability) in enumerate(guesses)}
+        features: dict[int, object] = {}
+        for token in (*ranked, *(token for token in tree.children[node] if token not in ranked)):
+            rank, probability = ranked.get(token, (self.CHILDREN, 0.0))
+            features[token] = feature = ("draft", rank, int(probability * 10))
+            prior = probability if rank < self.CHILDREN else SMALLEST_CHANCE
+            score = tree.scores[node] * self._statistics.estimate(feature, prior)
+            child = tree.children[node].get(token)
+            if child is not None:
+                tree.rescore(child, score)
+            elif score >= SMALLEST_CHANCE:
+                tree.add(node, token, score, "draft")
+        self._guessed[node] = features
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One pass of the oracle: the accepted nodes (the root first), the tokens to emit, and its rows."""
+
+    accepted: list[int]
+    tokens: list[int]
+    rows: int
+
+
+Rule = Callable[[TokenTree, int, Logits, int], tuple[int, bool]]
+"""(tree, node, its logits, position of the next token) -> that token, and whether a guess may match it."""
 
 
 class Oracle:
     """The stage whose distribution is preserved: one forward pass checks the tree of the stage below."""
 
-    def __init__(self, transformer: Transformer, capacity: int) -> None:
-        self.transformer = transformer
-        self.capacity = capacity
-        self._cache = transformer.new_cache(capacity)
-        self._text: list[int] = []  # the tokens whose keys and values are in the cache
+    def __init__(self, reader: Reader, times: StepTimes) -> None:
+        self._reader = reader
+        self.times = times
 
-    def prefill(self, prompt: Sequence[int], cancel: CancelToken) -> bool:
-        """Bring all of ``prompt`` but its last token, the first root, into the cache.
+    def begin(self, request: Request) -> bool:
+        """Bring the prompt but its last token, the first root, into the cache; False if cancelled."""
+        return self._reader.read(request.prompt[:-1], request.cancel)
 
-        What the cache already holds from the request before is kept. Returns False if cancelled.
-        """
-        wanted = list(prompt[:-1])
-        shared = 0
-        while shared < min(len(wanted), len(self._text)) and wanted[shared] == self._text[shared]:
-            shared += 1
-        self._cache.truncate(shared)
-        del self._text[shared:]
-        for start in range(shared, len(wanted), PREFILL_ROWS):
-            if cancel.cancelled:
-                return False
-            chunk = wanted[start : start + PREFILL_ROWS]
-            rows = len(chunk)
-            positions = torch.arange(start, start + rows)
-            visible = torch.ones(rows, rows, dtype=torch.bool).tril()
-            self.transformer.forward(torch.tensor(chunk), positions, self._cache, visible)
-            self._cache.commit(range(start, start + rows))
-            self._text += chunk
-        return True
+    def choose_rows(self, tree: TokenTree, limit: int) -> list[int]:
+        """The nodes worth checking, the root first: those that yield the most expected tokens per second."""
+        ranked = sorted(tree.scores[1:], reverse=True)[:limit]
+        return tree.best(1 + best_size(ranked, self.times))
 
-    def measure(self, rows: Sequence[int], repeats: int = 3) -> StepTimes:
-        """Time a forward pass of each row count behind a text of typical length; the fastest counts."""
-        self._cache.truncate(0)
-        self._text = []
-        self._cache.length = min(TYPICAL_TEXT, self.capacity - max(rows))
-        best = []
-        for count in rows:
-            tokens = torch.zeros(count, dtype=torch.int64)
-            visible = torch.ones(count, count, dtype=torch.bool).tril() if count > 1 else None
-            seconds = []
-            for _ in range(repeats):
-                started = time.perf_counter()
-                hidden = self.transformer.forward(tokens, tokens, self._cache, visible)
-                self.transformer.logits(hidden).argmax(dim=1)
-                seconds.append(time.perf_counter() - started)
-            best.append(min(seconds))
-        self._cache.truncate(0)
-        return StepTimes(tuple(rows), tuple(best))
-
-    def verify(self, tree: TokenTree) -> tuple[list[int], list[int]]:
-        """Check all nodes in one pass; returns the accepted nodes (the root first) and the tokens to emit.
+    def check(self, tree: TokenTree, nodes: Sequence[int], rule: Rule) -> Checked:
+        """Check ``nodes`` of the tree in one pass and walk down it.
 
         The accepted slots move to the front of the cache; the bonus token, the next root, is not in it.
         """
-        start = self._cache.length
-        positions = torch.tensor(tree.depths) + start
-        visible = torch.from_numpy(tree.ancestor_mask()) if len(tree) > 1 else None
-        hidden = self.transformer.forward(torch.tensor(tree.tokens), positions, self._cache, visible)
-        choices = self.transformer.logits(hidden).argmax(dim=1).tolist()
-        accepted, bonus = walk(tree, choices)
-        self._cache.commit([start + node for node in accepted])
-        self._text += [tree.tokens[node] for node in accepted]
-        return accepted, [*(tree.tokens[node] for node in accepted[1:]), bonus]
+        reader = self._reader
+        start = reader.cache.length
+        hidden = reader.run(
+            [tree.tokens[node] for node in nodes],
+            [start + tree.depths[node] for node in nodes],
+            torch.from_numpy(tree.ancestor_mask(nodes, nodes)) if len(nodes) > 1 else None,
+        )
+        logits: Logits = reader.transformer.logits(hidden).numpy()
+        rows = {node: row for row, node in enumerate(nodes)}
+
+        def decide(node: int) -> tuple[int, bool]:
+            return rule(tree, node, logits[rows[node]], start + tree.depths[node] + 1)
+
+        accepted, tokens = walk(tree, rows.keys(), decide)
+        reader.commit([start + rows[node] for node in accepted], [tree.tokens[node] for node in accepted])
+        return Checked(accepted, tokens, len(nodes))
 
 
-def propose_what_pays(stage: Stage, tree: TokenTree, times: StepTimes, limit: int) -> None:
-    """Let ``stage`` grow the tree, then keep as many of its nodes as the cost model says pay."""
-    stage.propose(tree, limit)
-    tree.cut(1 + best_size(tree.scores[1:], times))
+def coupled(sampler: Sampler) -> Rule:
+    """The oracle's own draw at each node: exact for any tree and any proposer."""
+    return lambda tree, node, logits, position: (sampler.choose(logits, position), True)

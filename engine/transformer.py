@@ -76,16 +76,18 @@ class Transformer:
         return KVCache(config.layers, config.kv_heads, config.head_dim, capacity)
 
     def forward(self, tokens: Tensor, positions: Tensor, cache: KVCache, visible: Tensor | None) -> Tensor:
-        """Run ``tokens`` behind the committed text and write them to the slots behind it, in order.
+        """Run ``tokens`` behind the committed text and what else was written behind it.
 
-        tokens, positions: [rows] int64. visible: [rows, rows] bool, which rows each row sees besides the
-        committed text (itself included); None: a single row. Returns the last hidden states, [rows, hidden]
-        float32, for `logits`.
+        tokens, positions: [rows] int64. visible: [rows, behind] bool, which of the slots behind the
+        committed text each row sees, the last ``rows`` of them being the rows themselves (each sees itself);
+        None: a single row directly behind the text. Returns the last hidden states, [rows, hidden] float32,
+        for `logits`.
         """
         config = self.config
         rows = tokens.shape[0]
         group = config.heads // config.kv_heads
-        start, end = cache.length, cache.length + rows
+        end = cache.length + (rows if visible is None else visible.shape[1])
+        start = end - rows
         turns = self._turns(positions)
         hidden_rows = None if visible is None else (~visible).repeat(group, 1)
         x = self._embedding[tokens].float()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,8 +17,9 @@ class TokenTree:
 
     Parallel lists, one element a node, parents before their children:
     tokens; parents (-1 for the root); depths (0 for the root); scores, the estimated probability that
-    the oracle's walk reaches the node; origins, the stage that first proposed it; children, for each
-    node its successors as {token: node}. Equal tokens under one parent are one node.
+    the oracle's walk reaches the node, never above the parent's; origins, the stage that first proposed it;
+    children, for each node its successors as {token: node}. Equal tokens under one parent are one node.
+    Nodes are only ever added: a node keeps its number for as long as the tree lives.
     """
 
     def __init__(self, root_token: int) -> None:
@@ -31,7 +34,10 @@ class TokenTree:
         return len(self.tokens)
 
     def add(self, parent: int, token: int, score: float, origin: Origin) -> int:
-        """The child ``token`` of ``parent``, added if it was not there; returns its node."""
+        """The child ``token`` of ``parent``, added if it was not there; returns its node.
+
+        A score above the parent's is cut to it.
+        """
         known = self.children[parent].get(token)
         if known is not None:
             return known
@@ -39,18 +45,21 @@ class TokenTree:
         self.tokens.append(token)
         self.parents.append(parent)
         self.depths.append(self.depths[parent] + 1)
-        self.scores.append(score)
+        self.scores.append(min(score, self.scores[parent]))
         self.origins.append(origin)
         self.children.append({})
         self.children[parent][token] = node
         return node
 
-    def cut(self, size: int) -> None:
-        """Keep the first ``size`` nodes. Parents come before children, so what is left is a tree."""
-        for node in range(len(self.tokens) - 1, size - 1, -1):
-            del self.children[self.parents[node]][self.tokens[node]]
-        for values in (self.tokens, self.parents, self.depths, self.scores, self.origins, self.children):
-            del values[size:]
+    def rescore(self, node: int, score: float) -> None:
+        """Give ``node`` a new score, and scale those below it alike."""
+        factor = score / self.scores[node] if self.scores[node] > 0 else 0.0
+        self.scores[node] = score
+        below = list(self.children[node].values())
+        while below:
+            child = below.pop()
+            self.scores[child] *= factor
+            below += self.children[child].values()
 
     def path(self, node: int) -> list[int]:
         """The nodes from the root to ``node``, both included."""
@@ -60,9 +69,24 @@ class TokenTree:
             node = self.parents[node]
         return nodes[::-1]
 
-    def ancestor_mask(self) -> NDArray[np.bool_]:
-        """[nodes, nodes]: True where the column is the row's ancestor or the row itself."""
-        mask = np.eye(len(self.tokens), dtype=np.bool_)
-        for node in range(1, len(self.tokens)):
-            mask[node] |= mask[self.parents[node]]
+    def best(self, count: int, among: Sequence[int] | None = None) -> list[int]:
+        """The ``count`` nodes of the highest scores (of ``among``, by default of all), in rising order.
+
+        No score is above the parent's, and of equals the older node counts as the better, so the parent of
+        a node that is taken is taken too, if it is ``among`` them.
+        """
+        nodes = range(len(self.tokens)) if among is None else among
+        ranked = sorted(nodes, key=lambda node: (-self.scores[node], node))
+        return sorted(ranked[:count])
+
+    def ancestor_mask(self, rows: Sequence[int], columns: Sequence[int]) -> NDArray[np.bool_]:
+        """[rows, columns]: True where the node of the column is the row's ancestor or the row itself."""
+        at = {node: index for index, node in enumerate(columns)}
+        mask = np.zeros((len(rows), len(columns)), dtype=np.bool_)
+        for index, node in enumerate(rows):
+            while node >= 0:
+                column = at.get(node)
+                if column is not None:
+                    mask[index, column] = True
+                node = self.parents[node]
         return mask

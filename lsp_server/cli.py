@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import get_args
 
 from engine.errors import DraftlineError
-from engine.request import CancelToken, Mode
+from engine.request import CancelToken, Mode, SamplingParams
 from lsp_server.documents import Cursor, split_lines, without_line_end
 from lsp_server.settings import Settings
 from model_setup.command_line import OneSentenceParser, draftline_version, run_command
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _main(arguments: Sequence[str] | None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
-    settings = Settings(model=options.model, weights=options.weights)
+    settings = Settings(model=options.model, weights=options.weights, draft=options.draft)
     if options.command == "complete":
         return complete(options, settings)
     if options.command == "demo":
@@ -47,6 +47,9 @@ def _parser() -> argparse.ArgumentParser:
         "--model", default=argparse.SUPPRESS, help="a model's directory or file, or a preset's name"
     )
     model.add_argument(
+        "--draft", default=argparse.SUPPRESS, help="a smaller model of the same family that guesses"
+    )
+    model.add_argument(
         "--weights",
         choices=("auto", "fp32", "int8"),
         default=argparse.SUPPRESS,
@@ -62,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Code completion by a model on your own machine.",
         parents=[stdio, model],
     )
-    parser.set_defaults(model=None, weights="auto", stdio=False)
+    parser.set_defaults(model=None, draft=None, weights="auto", stdio=False)
     parser.add_argument("--version", action="version", version=f"draftline {draftline_version()}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=OneSentenceParser)
 
@@ -78,6 +81,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     one.add_argument("--mode", choices=get_args(Mode), default="staged")
     one.add_argument("--max-tokens", type=_positive, default=MAX_TOKENS, metavar="N")
+    one.add_argument(
+        "--temperature", type=float, default=0.0, metavar="T", help="how freely tokens are drawn (0: greedy)"
+    )
+    one.add_argument("--seed", type=int, default=0, metavar="S", help="the same seed draws the same text")
     shown = commands.add_parser(
         "demo", parents=[model], help="three suggestions in this repository, explained"
     )
@@ -103,11 +110,12 @@ def serve(settings: Settings) -> int:
 
 def complete(options: argparse.Namespace, settings: Settings) -> int:
     """Print one suggestion; nothing at all if there is none."""
+    wanted = SamplingParams(options.max_tokens, options.temperature, seed=options.seed, mode=options.mode)
     path, lines, cursor = read_place(options.place)
     from lsp_server.loading import load_completer
 
     completer = load_completer(dataclasses.replace(settings, repository=str(path.parent)))
-    suggestion = completer.complete(lines, cursor, CancelToken(), options.mode, options.max_tokens)
+    suggestion = completer.complete(lines, cursor, CancelToken(), wanted)
     if not options.json:
         sys.stdout.write(suggestion.text + "\n" if suggestion.text else "")
         return 0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from engine.request import CancelToken, Cycle, Mode, Origin, SamplingParams
+from engine.request import CancelToken, Cycle, Origin, SamplingParams
 from lsp_server.documents import Cursor, without_line_end
 from lsp_server.prompt import PromptFormat
 from lsp_server.stopping import Place, end_of_suggestion
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from engine.engine import Engine
 
 MAX_TOKENS = 64
+USUAL = SamplingParams(MAX_TOKENS)
 _LINES_BELOW = 8
 _REACH = 1000  # characters of a line that are looked at, so that a line of megabytes costs no more
 
@@ -61,18 +62,18 @@ class Completer:
         lines: Sequence[str],
         cursor: Cursor,
         cancel: CancelToken,
-        mode: Mode = "staged",
-        max_tokens: int = MAX_TOKENS,
+        wanted: SamplingParams = USUAL,
     ) -> Suggestion:
         """The suggestion for the text ``lines`` (each with its line end) at ``cursor``.
 
-        mode, max_tokens: as the engine's. A cancelled one is as long as it got.
+        wanted: how to decode; where the text ends is known here. A cancelled one is as long as it got.
         """
         engine = self.engine
         place = place_of(lines, cursor)
-        max_tokens = min(max_tokens, engine.max_context // 2)
+        max_tokens = min(wanted.max_tokens, engine.max_context // 2)
         prompt = self._format.build(lines, cursor, engine.max_context - max_tokens - 1)
-        params = SamplingParams(max_tokens, stop_ids=(*engine.eos_ids, *self._format.stop_ids), mode=mode)
+        stop_ids = (*engine.eos_ids, *self._format.stop_ids)
+        params = replace(wanted, max_tokens=max_tokens, stop_ids=stop_ids)
         written = self._read(
             engine.generate(prompt.ids, params, cancel=cancel, context_ids=prompt.context), place
         )

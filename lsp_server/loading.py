@@ -27,7 +27,14 @@ def load_completer(settings: Settings, on_progress: Callable[[float], None] | No
     oracle = resolve_model(settings.model)
     from engine import load  # brings in torch, so what can fail early has failed by now
 
-    engine = load(oracle, settings.draft2, settings.device, settings.weights, on_progress)
+    engine = load(
+        oracle,
+        draft=None if settings.draft is None else resolve_model(settings.draft),
+        draft2=settings.draft2,
+        device=settings.device,
+        weights=settings.weights,
+        on_progress=on_progress,
+    )
     if settings.draft2 is None:
         _use_trigram(engine, settings.repository)
     return Completer(engine)

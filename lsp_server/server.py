@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar, get_args
+from typing import Any, Protocol, TypeVar
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidParams
@@ -24,8 +24,8 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
 from engine.errors import DraftlineError
-from engine.request import Mode
-from lsp_server.completions import MAX_TOKENS, Completer, Suggestion
+from engine.request import SamplingParams
+from lsp_server.completions import MAX_TOKENS, USUAL, Completer, Suggestion
 from lsp_server.documents import Cursor, Document, Encoding
 from lsp_server.engine_thread import EngineThread
 from lsp_server.protocol import DraftlineProtocol
@@ -101,13 +101,12 @@ class DraftlineServer(LanguageServer):
         uri: str,
         lines: Sequence[str],
         cursor: Cursor,
-        mode: Mode = "staged",
-        max_tokens: int = MAX_TOKENS,
+        wanted: SamplingParams = USUAL,
     ) -> Suggestion | None:
         """A suggestion for ``lines`` at ``cursor``; None without a model yet, or if outdated meanwhile."""
         if self.engine.state != "ready":
             return None
-        job = self.engine.submit(uri, lambda c, cancel: c.complete(lines, cursor, cancel, mode, max_tokens))
+        job = self.engine.submit(uri, lambda c, cancel: c.complete(lines, cursor, cancel, wanted))
         try:
             suggestion = await asyncio.wrap_future(job.future)
         except asyncio.CancelledError:
@@ -274,13 +273,14 @@ async def complete(ls: DraftlineServer, params: Any) -> dict[str, Any] | None:
     position = _asked(lambda: types.Position(params.position.line, params.position.character))
     mode: Any = getattr(params, "mode", "staged")
     max_tokens = getattr(params, "maxTokens", MAX_TOKENS)
-    if mode not in get_args(Mode) or not isinstance(max_tokens, int) or max_tokens < 1:
+    if mode not in ("plain", "staged") or not isinstance(max_tokens, int) or max_tokens < 1:
         raise JsonRpcInvalidParams("mode is plain or staged, and maxTokens is a positive number.")
     document = ls.documents.get(uri)
     if document is None:
         return None
     cursor = _cursor(document, position)
-    return _figures(await ls.suggest(uri, document.snapshot(), cursor, mode, max_tokens))
+    wanted = SamplingParams(max_tokens, mode=mode)
+    return _figures(await ls.suggest(uri, document.snapshot(), cursor, wanted))
 
 
 def _asked(read: Callable[[], T]) -> T:

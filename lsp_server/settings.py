@@ -13,12 +13,14 @@ from engine.errors import DraftlineError
 class Settings:
     """What to load, and for which repository.
 
-    model: a directory, a file or a preset's name (None: this machine's preset). weights, device: as
-    ``engine.load``. draft2: a trigram table's file (None: the repository's own, if it was built).
-    repository: a folder (None: the one that the editor has open).
+    model: a directory, a file or a preset's name (None: this machine's preset). draft: likewise, a smaller
+    model of the same family (None: no transformer guesses). weights, device: as ``engine.load``. draft2: a
+    trigram table's file (None: the repository's own, if it was built). repository: a folder (None: the one
+    that the editor has open).
     """
 
     model: str | None = None
+    draft: str | None = None
     weights: str = "auto"
     device: str = "auto"
     draft2: str | None = None

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.cost_model import AcceptanceStatistics, StepTimes, best_size
+from engine.cost_model import (
+    AcceptanceStatistics,
+    StepTimes,
+    best_gamma,
+    best_size,
+    expected_tokens,
+    improvement_factor,
+    operations_factor,
+)
 
 TIMES = StepTimes((1, 2, 4, 8), (1.0, 1.5, 2.0, 6.0))
 
@@ -82,3 +90,33 @@ def test_a_chance_is_between_0_and_1_whatever_was_seen(outcomes, prior):
     for outcome in outcomes:
         statistics.observe("feature", outcome)
     assert 0.0 <= statistics.estimate("feature", prior) <= 1.0
+
+
+# The formulas of Leviathan et al. 2022, against the numbers that the paper works out
+
+
+@pytest.mark.parametrize(
+    ("alpha", "gamma", "faster", "operations"),
+    [(0.6, 2, 1.96, 1.53), (0.8, 5, 3.69, 1.63), (0.9, 10, 6.86, 1.60)],
+)
+def test_improvement_and_operations_are_the_papers(alpha, gamma, faster, operations):
+    assert improvement_factor(alpha, gamma, 0) == pytest.approx(faster, abs=0.005)
+    assert operations_factor(alpha, gamma, 0) == pytest.approx(operations, abs=0.006)
+
+
+def test_the_predicted_speed_up_is_the_papers():
+    assert improvement_factor(0.75, 7, 0.02) == pytest.approx(3.2, abs=0.05)
+
+
+@given(st.floats(0.05, 0.95), st.integers(0, 12))
+def test_expected_tokens_are_the_mean_of_the_capped_geometric_law(alpha, gamma):
+    law = [alpha**n * (1 - alpha) for n in range(gamma)] + [alpha**gamma]
+    assert expected_tokens(alpha, gamma) == pytest.approx(sum(p * (n + 1) for n, p in enumerate(law)))
+
+
+@given(st.floats(0.05, 0.95), st.floats(0.01, 0.9))
+def test_the_best_gamma_is_no_worse_than_its_neighbours(alpha, c):
+    gamma = best_gamma(alpha, c)
+    for other in (max(gamma - 1, 0), gamma + 1, 0):
+        assert improvement_factor(alpha, gamma, c) >= improvement_factor(alpha, other, c)
+    assert abs(alpha - c) < 1e-9 or (gamma > 0) == (alpha > c)

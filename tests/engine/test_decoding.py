@@ -12,10 +12,13 @@ from hypothesis import strategies as st
 
 from engine.cost_model import StepTimes
 from engine.decoding import MOST_GUESSES, decode
+from engine.draft2 import Draft2
 from engine.katz import write_table
 from engine.ngram import NgramTable
+from engine.reader import Reader
 from engine.request import CancelToken, Cycle, SamplingParams
-from engine.stages import Draft2, Oracle, Stage
+from engine.sampling import Sampler
+from engine.stages import Oracle, Request, Stage, coupled
 from engine.transformer import Transformer
 from engine.tree import ROOT, TokenTree
 from tests.engine.tiny_models import TOKENS, linear_logits, load_tiny, write_model
@@ -41,6 +44,13 @@ def greedy(model: Transformer, prompt: Sequence[int], count: int) -> list[int]:
     return output
 
 
+GREEDY = coupled(Sampler())
+
+
+def new_oracle(model: Transformer, times: StepTimes = FREE) -> Oracle:
+    return Oracle(Reader(model, CAPACITY), times)
+
+
 @torch.inference_mode()
 def cycles(
     model: Transformer,
@@ -52,7 +62,8 @@ def cycles(
     stop_ids: tuple[int, ...] = (),
 ) -> list[Cycle]:
     params = SamplingParams(max_tokens=max_tokens, mode=mode, stop_ids=stop_ids)
-    return list(decode(Oracle(model, CAPACITY), below, times, prompt, prompt, params, CancelToken()))
+    used = None if mode == "plain" else below
+    return list(decode(new_oracle(model, times), used, GREEDY, False, Request(prompt, prompt), params))
 
 
 def text_of(cycles: Sequence[Cycle]) -> list[int]:
@@ -67,10 +78,10 @@ class Script:
         self.length = length
         self.budgets: list[int] = []
 
-    def begin(self, context: Sequence[int]) -> None:
-        pass
+    def begin(self, request: Request) -> bool:
+        return True
 
-    def propose(self, tree: TokenTree, budget: int) -> None:
+    def propose(self, tree: TokenTree, budget: int, worth: float) -> None:
         self.budgets.append(budget)
         node = ROOT
         for token in self.rest[: min(budget, self.length)]:
@@ -216,14 +227,15 @@ def run(
     oracle: Oracle, below: Stage, prompt: Sequence[int], max_tokens: int, cancel: CancelToken
 ) -> list[int]:
     params = SamplingParams(max_tokens=max_tokens)
-    return text_of(list(decode(oracle, below, FREE, prompt, prompt, params, cancel)))
+    request = Request(prompt, prompt, cancel=cancel)
+    return text_of(list(decode(oracle, below, GREEDY, False, request, params)))
 
 
 @pytest.mark.parametrize("looks", [0, 1, 2, 3, 4, 9])
 def test_a_cancelled_text_is_a_beginning_of_the_whole_and_leaves_no_trace(model, table, looks):
     prompt = [(7 * i * i) % TOKENS for i in range(150)]  # read in two parts
     whole = greedy(model, prompt, 40)
-    oracle, below = Oracle(model, CAPACITY), Draft2(table)
+    oracle, below = new_oracle(model), Draft2(table)
     begun = run(oracle, below, prompt, 40, CancelAtLook(looks))
     assert begun == whole[: len(begun)]
     assert len(begun) < 40
@@ -232,9 +244,9 @@ def test_a_cancelled_text_is_a_beginning_of_the_whole_and_leaves_no_trace(model,
 
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_closing_the_generator_early_leaves_no_trace(model, table, count):
-    oracle, below = Oracle(model, CAPACITY), Draft2(table)
+    oracle, below = new_oracle(model), Draft2(table)
     with torch.inference_mode():
-        generator = decode(oracle, below, FREE, PROMPT, PROMPT, SamplingParams(), CancelToken())
+        generator = decode(oracle, below, GREEDY, False, Request(PROMPT, PROMPT), SamplingParams())
         for _ in range(count):
             next(generator)
         generator.close()
@@ -246,15 +258,6 @@ def test_closing_the_generator_early_leaves_no_trace(model, table, count):
 def test_the_context_changes_the_guesses_but_not_the_text(model, table):
     for context in ([], [1], PROMPT * 3, greedy(model, PROMPT, 40)):
         with torch.inference_mode():
-            done = list(
-                decode(
-                    Oracle(model, CAPACITY),
-                    Draft2(table),
-                    FREE,
-                    PROMPT,
-                    context,
-                    SamplingParams(30),
-                    CancelToken(),
-                )
-            )
+            request = Request(PROMPT, context)
+            done = list(decode(new_oracle(model), Draft2(table), GREEDY, False, request, SamplingParams(30)))
         assert text_of(done) == greedy(model, PROMPT, 30)

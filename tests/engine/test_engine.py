@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
 
 from engine import CancelToken, DraftlineError, Engine, SamplingParams, load
 from engine.cost_model import StepTimes
 from engine.katz import write_table
-from tests.engine.tiny_models import SIZES, TOKENS, write_model
+from tests.engine.tiny_models import SIZES, TOKENS, write_model, write_tokenizer
 
 CONTEXT = SIZES["max_position_embeddings"]
 
@@ -26,7 +27,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def ready(model: Path, weights: str) -> Engine:
     """A fresh engine to which every guess seems to pay, on any machine."""
     engine = load(model, weights=weights)
-    engine.step_times = StepTimes((1, 32), (1.0, 1.0))
+    engine._oracle.times = StepTimes((1, 32), (1.0, 1.0))
     return engine
 
 
@@ -201,7 +202,7 @@ def test_a_padded_vocabulary_never_shows(model: Path, tmp_path: Path):
 
 def test_memory_does_not_grow_with_the_requests(engine):
     def places() -> list[int]:
-        cache = engine._oracle._cache
+        cache = engine._oracle._reader.cache
         return [tensor.data_ptr() for tensor in (*cache.keys, *cache.values)]
 
     before = places()
@@ -218,7 +219,7 @@ def test_a_table_changes_the_guesses_and_not_the_text(model: Path, tmp_path: Pat
     expected = text(plain, BASE)
     table = write_trigrams(tmp_path / "table", plain, BASE + expected)
     told = load(model, draft2=table, weights="fp32")
-    told.step_times = plain.step_times
+    told._oracle.times = plain.step_times
     cycles = list(told.generate(BASE, SamplingParams(max_tokens=40)))
     assert [token for cycle in cycles for token in cycle.tokens] == expected
     assert len(cycles) < 20
@@ -240,3 +241,84 @@ def test_a_table_of_another_tokenizer_is_refused_and_the_one_in_use_stays(engine
         engine.use_table(other)
     assert_one_sentence(raised.value)
     assert text(engine, BASE) == expected
+
+
+# A draft, and the modes that need one
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_model(tmp_path_factory.mktemp("models") / "small", seed=5, num_hidden_layers=1)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.9])
+def test_with_a_draft_the_text_is_the_same(model: Path, small: Path, temperature: float):
+    alone, helped = ready(model, "int8"), load(model, draft=small, weights="int8")
+    for seed in range(3):
+        texts = {
+            tuple(token for cycle in engine.generate(BASE, params) for token in cycle.tokens)
+            for engine in (alone, helped)
+            for mode in ("plain", "staged")
+            for params in [SamplingParams(30, temperature, seed=seed, mode=mode)]
+        }
+        assert len(texts) == 1
+
+
+@pytest.mark.parametrize("approximation", ["draft", "trigram", "bigram", "unigram", "lookup", "random"])
+def test_greedy_standard_decoding_writes_the_same_whatever_approximates(
+    model: Path, small: Path, tmp_path: Path, approximation: str
+):
+    engine = load(model, draft=small, weights="fp32")
+    engine.use_table(write_trigrams(tmp_path / "table", engine, BASE))
+    expected = text(engine, BASE, 20, "plain")
+    params = SamplingParams(20, mode="standard", approximation=approximation, gamma=3)
+    cycles = list(engine.generate(BASE, params))
+    assert [token for cycle in cycles for token in cycle.tokens] == expected
+    assert all(cycle.rows <= 4 for cycle in cycles)
+
+
+@pytest.mark.parametrize("approximation", ["draft", "trigram"])
+def test_what_is_not_loaded_cannot_approximate(engine, approximation: str):
+    engine.use_table(None)
+    with pytest.raises(DraftlineError) as raised:
+        list(engine.generate(BASE, SamplingParams(mode="standard", approximation=approximation)))
+    assert_one_sentence(raised.value)
+
+
+def test_a_draft_of_another_tokenizer_is_refused(model: Path, tmp_path: Path):
+    other = write_model(tmp_path / "other")
+    write_tokenizer(other / "tokenizer.json", ["<|endoftext|>", "<|pad|>"])
+    with pytest.raises(DraftlineError, match="another tokenizer") as raised:
+        load(model, draft=other)
+    assert_one_sentence(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("max_tokens", -1),
+        ("temperature", -0.1),
+        ("temperature", float("nan")),
+        ("top_k", -1),
+        ("top_p", 0.0),
+        ("top_p", 1.1),
+        ("mode", "fast"),
+        ("approximation", "guess"),
+        ("gamma", 0),
+        ("lenience", 0.0),
+        ("lenience", 1.5),
+    ],
+)
+def test_a_value_out_of_range_is_refused_by_name(name: str, value: object):
+    with pytest.raises(DraftlineError, match=name) as raised:
+        SamplingParams(**{name: value})
+    assert_one_sentence(raised.value)
+
+
+def test_weights_that_are_no_numbers_are_refused(tmp_path: Path):
+    broken = write_model(tmp_path / "broken")
+    weights = load_file(broken / "model.safetensors")
+    weights["model.norm.weight"].fill_(float("nan"))
+    save_file(weights, broken / "model.safetensors", {"format": "pt"})
+    with pytest.raises(DraftlineError, match="not numbers"):
+        list(load(broken, weights="fp32").generate(BASE, SamplingParams()))

@@ -26,6 +26,10 @@ def grow(steps) -> TokenTree:
     return tree
 
 
+def mask(tree: TokenTree):
+    return tree.ancestor_mask(range(len(tree)), range(len(tree)))
+
+
 def texts(tree: TokenTree) -> list[tuple[int, ...]]:
     """Each node as the tokens from the root to it."""
     return [tuple(tree.tokens[step] for step in tree.path(node)) for node in range(len(tree))]
@@ -34,7 +38,7 @@ def texts(tree: TokenTree) -> list[tuple[int, ...]]:
 def test_a_new_tree_is_its_root():
     tree = TokenTree(7)
     assert (len(tree), tree.tokens, tree.parents, tree.depths, tree.path(ROOT)) == (1, [7], [-1], [0], [0])
-    assert tree.ancestor_mask().tolist() == [[True]]
+    assert mask(tree).tolist() == [[True]]
 
 
 @given(additions)
@@ -64,15 +68,25 @@ def test_a_guess_made_twice_stays_with_whom_it_was_from_first():
     assert tree.add(first, 5, 0.4, "draft") != first
 
 
-@given(additions, st.integers(1, 50))
-def test_a_cut_keeps_the_first_nodes_as_if_no_more_had_come(steps, size):
-    tree, whole = grow(steps), grow(steps)
-    tree.cut(size)
-    assert len(tree) == min(size, len(whole))
-    assert texts(tree) == texts(whole)[:size]
-    for node in range(len(tree)):
-        assert set(tree.children[node].values()) == {n for n in range(len(tree)) if tree.parents[n] == node}
-    assert tree.add(ROOT, 99, 0.1, "draft") == len(tree) - 1
+@given(additions, st.integers(0, 50))
+def test_the_best_nodes_are_a_tree_with_the_highest_scores(steps, count):
+    tree = grow(steps)
+    best = tree.best(count)
+    assert len(best) == min(count, len(tree))
+    assert best == sorted(best)
+    assert all(tree.parents[node] in best for node in best if node != ROOT)
+    left = [tree.scores[node] for node in range(len(tree)) if node not in best]
+    assert not best or not left or min(tree.scores[node] for node in best) >= max(left)
+
+
+@given(additions, st.integers(1, 50), st.floats(0.0, 1.0))
+def test_a_new_score_scales_what_is_below(steps, node, factor):
+    tree, before = grow(steps), grow(steps)
+    node %= len(tree)
+    tree.rescore(node, before.scores[node] * factor)
+    for other in range(len(tree)):
+        scaled = factor if node in tree.path(other) else 1.0
+        assert tree.scores[other] == pytest.approx(before.scores[other] * scaled)
 
 
 @given(additions)
@@ -88,19 +102,18 @@ def test_a_path_leads_from_the_root_to_its_node(steps):
 def test_the_mask_shows_each_node_its_path_and_nothing_else(steps):
     tree = grow(steps)
     naive = [[column in tree.path(row) for column in range(len(tree))] for row in range(len(tree))]
-    assert tree.ancestor_mask().tolist() == naive
+    assert mask(tree).tolist() == naive
+
+
+@given(additions, st.integers(0, 50))
+def test_a_mask_of_some_rows_and_columns_is_that_part_of_the_whole(steps, count):
+    tree = grow(steps)
+    rows = tree.best(count)
+    columns = rows[::-1]
+    assert tree.ancestor_mask(rows, columns).tolist() == mask(tree)[rows][:, columns].tolist()
 
 
 def test_the_root_never_sees_its_descendants():
     tree = TokenTree(7)
     tree.add(tree.add(ROOT, 1, 0.5, "draft"), 2, 0.5, "draft")
-    assert tree.ancestor_mask()[ROOT].tolist() == [True, False, False]
-
-
-@pytest.mark.parametrize("size", [1, 2])
-def test_a_tree_may_be_cut_twice(size):
-    tree = TokenTree(7)
-    tree.add(tree.add(ROOT, 1, 0.5, "draft"), 2, 0.5, "draft")
-    tree.cut(2)
-    tree.cut(size)
-    assert len(tree) == size
+    assert mask(tree)[ROOT].tolist() == [True, False, False]

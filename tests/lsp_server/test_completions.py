@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.request import CancelToken
+from engine.request import CancelToken, SamplingParams
 from lsp_server.completions import Completer, place_of
 from lsp_server.documents import Cursor, split_lines
 from tests.lsp_server.scripted_engine import ScriptedEngine
@@ -15,7 +15,9 @@ def suggest(written, text="x = ", cursor=None, cancel=None, mode="staged", max_t
     lines = split_lines(text)
     cursor = cursor or Cursor(len(lines) - 1, len(lines[-1]))
     completer = Completer(engine)
-    return completer.complete(lines, cursor, cancel or CancelToken(), mode, max_tokens), engine
+    return completer.complete(
+        lines, cursor, cancel or CancelToken(), SamplingParams(max_tokens, mode=mode)
+    ), engine
 
 
 def test_the_model_s_text_up_to_its_end_token():

@@ -1,0 +1,177 @@
+"""A transformer as draft: it makes the tree better, and never changes the text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.cost_model import StepTimes
+from engine.decoding import decode
+from engine.draft2 import Draft2
+from engine.reader import Reader
+from engine.request import CancelToken, Cycle, SamplingParams
+from engine.sampling import Sampler
+from engine.stages import Draft, Oracle, Request, Stage, coupled
+from engine.transformer import Transformer
+from engine.tree import TokenTree
+from tests.engine.tiny_models import TOKENS, load_tiny, write_model
+
+CAPACITY = 300
+DEAR = StepTimes((1, 64), (1.0, 1.0))
+CHEAP = StepTimes((1, 64), (0.01, 0.01))
+
+Models = dict[str, Transformer]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
+    return {
+        name: load_tiny(write_model(tmp_path_factory.mktemp(name), seed=seed, num_hidden_layers=layers))
+        for name, seed, layers in (("large", 1, 2), ("middle", 2, 2), ("small", 3, 1))
+    }
+
+
+def draft(model: Transformer, below: Stage | None, times: StepTimes = CHEAP) -> Draft:
+    return Draft(Reader(model, CAPACITY), times, below)
+
+
+@torch.inference_mode()
+def cycles(
+    oracle: Oracle,
+    below: Stage | None,
+    prompt: Sequence[int],
+    max_tokens: int = 40,
+    sampler: Sampler | None = None,
+    cancel: CancelToken | None = None,
+) -> list[Cycle]:
+    sampler = sampler or Sampler()
+    request = Request(prompt, prompt, sampler, cancel or CancelToken())
+    return list(decode(oracle, below, coupled(sampler), False, request, SamplingParams(max_tokens)))
+
+
+def text_of(cycles: Sequence[Cycle]) -> list[int]:
+    return [token for cycle in cycles for token in cycle.tokens]
+
+
+def oracle_of(model: Transformer) -> Oracle:
+    return Oracle(Reader(model, CAPACITY), DEAR)
+
+
+prompts = st.lists(st.integers(0, TOKENS - 1), min_size=1, max_size=40)
+samplers = st.builds(
+    Sampler,
+    st.sampled_from([0.0, 0.2, 0.8, 1.0, 1.5]),
+    st.sampled_from([0, 50]),
+    st.sampled_from([1.0, 0.9]),
+    st.integers(0, 2**32),
+)
+
+
+@settings(max_examples=40)
+@given(prompts, samplers, st.integers(0, 40))
+def test_two_three_and_four_stages_write_what_the_oracle_alone_writes(models, prompt, sampler, max_tokens):
+    plain = text_of(cycles(oracle_of(models["large"]), None, prompt, max_tokens, sampler))
+    assert len(plain) == max_tokens
+    small = draft(models["small"], Draft2(None))
+    for chain in (
+        draft(models["small"], None),
+        small,
+        draft(models["middle"], draft(models["small"], Draft2(None))),
+        draft(models["middle"], small, DEAR),
+    ):
+        assert text_of(cycles(oracle_of(models["large"]), chain, prompt, max_tokens, sampler)) == plain
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("below", [None, "draft2"])
+def test_a_draft_that_is_the_oracle_has_its_guesses_accepted(models, temperature, below):
+    """So its cache never lacks a token, the bonus token among them, and its noise is the oracle's."""
+    stage = draft(models["large"], Draft2(None) if below else None)
+    done = cycles(oracle_of(models["large"]), stage, [1, 2, 3], 60, Sampler(temperature, seed=4))
+    origins = [origin for cycle in done for origin in cycle.origins]
+    assert origins.count("oracle") == len(done) < 20
+    assert all(len(cycle.tokens) > 1 for cycle in done[1:-1])
+
+
+@settings(max_examples=20)
+@given(prompts, prompts, st.integers(0, 12))
+def test_requests_in_any_order_guess_as_a_fresh_draft_would_read(models, first, second, shared):
+    """What is left of an earlier request changes neither the text nor the draft's own cache."""
+    second = [*first[:shared], *second]
+    oracle, stage = oracle_of(models["large"]), draft(models["small"], None)
+    for prompt in (first, second, first):
+        assert text_of(cycles(oracle, stage, prompt, 12)) == text_of(
+            cycles(oracle_of(models["large"]), None, prompt, 12)
+        )
+        reader, fresh = stage._reader, Reader(models["small"], CAPACITY)
+        with torch.inference_mode():
+            fresh.read(reader.text, CancelToken())
+        length = reader.cache.length
+        assert length == len(reader.text)
+        for ours, theirs in zip(
+            (*reader.cache.keys, *reader.cache.values), (*fresh.cache.keys, *fresh.cache.values), strict=True
+        ):
+            assert torch.equal(ours[:, :length], theirs[:, :length])
+
+
+class CancelAtLook(CancelToken):
+    """Cancelled from the n-th look on."""
+
+    def __init__(self, looks: int) -> None:
+        super().__init__()
+        self.looks = looks
+
+    @property
+    def cancelled(self) -> bool:
+        self.looks -= 1
+        return self.looks < 0
+
+
+@pytest.mark.parametrize("looks", [0, 1, 2, 3, 5])
+def test_a_cancelled_request_leaves_the_chain_as_good_as_fresh(models, looks):
+    oracle, stage = oracle_of(models["large"]), draft(models["small"], Draft2(None))
+    prompt = [(7 * i * i) % TOKENS for i in range(150)]
+    whole = text_of(cycles(oracle_of(models["large"]), None, prompt))
+    begun = text_of(cycles(oracle, stage, prompt, cancel=CancelAtLook(looks)))
+    assert begun == whole[: len(begun)]
+    assert text_of(cycles(oracle, stage, prompt)) == whole
+
+
+def test_a_draft_whose_passes_cost_as_much_as_the_oracles_is_seldom_asked(models, monkeypatch):
+    passes = []
+    stage = draft(models["small"], None, StepTimes((1, 64), (1.0, 1.0)))
+    run = stage._reader.run
+    monkeypatch.setattr(stage._reader, "run", lambda *a: passes.append(1) or run(*a))
+    done = cycles(oracle_of(models["large"]), stage, [1, 2, 3], 100)
+    assert len(passes) < len(done) / 2
+
+
+def test_guesses_of_the_stage_below_cost_no_pass_of_their_own(models, monkeypatch):
+    """The paper's promise: one pass a level of the tree at most, fewer where draft2 guessed right."""
+    text = text_of(cycles(oracle_of(models["large"]), None, [1, 2, 3], 60))
+    prompt = [1, 2, 3, *text, 1, 2, 3]  # so the lookup knows how it goes on
+    passes, depth = {}, {}
+    for name, below in (("alone", None), ("with draft2", Draft2(None))):
+        stage = draft(models["large"], below)
+        for _ in range(3):  # it is the oracle itself: let it learn how often it is right
+            cycles(oracle_of(models["large"]), stage, [1, 2, 3], 60)
+        rows: list[int] = []
+        run = stage._reader.run
+        monkeypatch.setattr(
+            stage._reader,
+            "run",
+            lambda tokens, *rest, run=run, rows=rows: rows.append(len(tokens)) or run(tokens, *rest),
+        )
+        with torch.inference_mode():
+            stage.begin(Request(prompt, prompt))
+            rows.clear()
+            tree = TokenTree(prompt[-1])
+            stage.propose(tree, 12, 1.0)
+        passes[name], depth[name] = len(rows), max(tree.depths)
+    assert passes["alone"] <= depth["alone"] + 1
+    assert passes["with draft2"] < passes["alone"]
+    assert depth["with draft2"] >= depth["alone"]
