@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from engine.tokenizer import Tokenizer
@@ -183,7 +184,7 @@ def set_threads() -> Iterator[Callable[[int], None]]:
 
 
 @pytest.mark.parametrize("weights", ["fp32", "int8"])
-@pytest.mark.parametrize("threads", [1, 2, 3, 5])
+@pytest.mark.parametrize("threads", [1, 2, 3])
 def test_rows_are_independent_in_layers_as_wide_as_real_ones(tmp_path: Path, weights, threads, set_threads):
     """Wide rows are shared out among threads, which must not show either."""
     sizes = {"hidden_size": 896, "intermediate_size": 4864, "num_attention_heads": 14, "num_hidden_layers": 1}
@@ -194,6 +195,26 @@ def test_rows_are_independent_in_layers_as_wide_as_real_ones(tmp_path: Path, wei
     for rows in (2, 5, 7, 8, 9, 14, 17, 31, 32, 64):
         ours = linear_logits(model, text[: 2 * rows], model.new_cache(CAPACITY), rows)
         assert torch.equal(ours, alone[: len(ours)]), f"{rows} rows"
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("threads", [1, 2, 3, 5, 6])
+def test_each_gated_element_is_the_same_to_the_last_bit(tmp_path: Path, threads, set_threads):
+    """A sum hides the last bits of what it adds up, so here each gated element is an output by itself."""
+    width = 1216
+    write_model(tmp_path, hidden_size=width, intermediate_size=width, head_dim=16, num_hidden_layers=1)
+    tensors = load_file(tmp_path / "model.safetensors")
+    tensors["model.layers.0.mlp.down_proj.weight"] = torch.eye(width)
+    save_file(tensors, tmp_path / "model.safetensors")
+    model = load_tiny(tmp_path)
+    set_threads(threads)
+    cache, rows = model.new_cache(64), torch.arange(64)
+    alone = torch.cat([model.forward(row[None], torch.tensor([0]), cache, None) for row in rows])
+    for count in (2, 7, 27, 28, 31, 33, 40, 55, 61, 64):
+        each_by_itself = torch.eye(count, dtype=torch.bool)
+        positions = torch.zeros(count, dtype=torch.int64)
+        together = model.forward(rows[:count], positions, cache, each_by_itself)
+        assert torch.equal(together, alone[:count]), f"{count} rows"
 
 
 @pytest.mark.slow
