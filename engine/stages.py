@@ -56,7 +56,7 @@ class Draft:
 
     CHILDREN = 4  # tokens looked at below each node that was read
     ROWS = 16  # nodes read in one pass at most
-    NEXT_PRIOR = 0.6  # the chance that what the draft adds below a node is right, before any was seen
+    NEXT_PRIOR = 0.6  # the chance that the draft adds the right token where it was not there, at first
     LONGEST_REST = 16  # cycles without a pass, at most, before the draft is given another try
 
     def __init__(self, reader: Reader, times: StepTimes, below: Stage | None) -> None:
@@ -68,6 +68,7 @@ class Draft:
         self._truth: list[int] = []  # prompt and output: the reader may lag behind it
         self._slots: dict[int, int] = {}  # node -> its slot, for the nodes read in this cycle
         self._guessed: dict[int, dict[int, object]] = {}  # node -> {token: the feature it was judged by}
+        self._guessed_below: dict[int, set[int]] = {}  # node -> the tokens that were there before
         self._rest = self._rested = 0
 
     def begin(self, request: Request) -> bool:
@@ -94,7 +95,8 @@ class Draft:
                 continue
             for guess, feature in features.items():
                 self._statistics.observe(feature, guess == token)
-            self._statistics.observe("next", token in features)
+            if token not in self._guessed_below[node]:
+                self._statistics.observe("next", token in features)
         read = [node for node in accepted if node in self._slots]
         if read:
             self._reader.commit([self._slots[node] for node in read], [tree.tokens[node] for node in read])
@@ -106,6 +108,7 @@ class Draft:
     def _forget_cycle(self) -> None:
         self._slots = {}
         self._guessed = {}
+        self._guessed_below = {}
 
     def _unread(self, tree: TokenTree, budget: int) -> list[int]:
         """The best nodes that were not read yet; their parents are read, or among them."""
@@ -113,10 +116,16 @@ class Draft:
         return tree.best(min(self.ROWS, budget + 1 - len(self._slots)), among=unread)
 
     def _pays(self, tree: TokenTree, unread: Sequence[int], worth: float) -> bool:
-        """Whether reading these nodes saves more time above than it takes here."""
-        chance = self._statistics.estimate("next", self.NEXT_PRIOR)
-        gain = sum(tree.scores[node] for node in unread) * chance * worth
-        if gain > self._times(len(unread)):
+        """Whether reading these nodes saves more time above than it takes here.
+
+        The walk ends at one node; a token is gained if that is one of these and its next is added here.
+        """
+        ends = sum(
+            max(0.0, tree.scores[node] - sum(tree.scores[child] for child in tree.children[node].values()))
+            for node in unread
+        )
+        gain = ends * self._statistics.estimate("next", self.NEXT_PRIOR)
+        if gain * worth > self._times(len(unread)):
             return True
         if ROOT in unread:  # no pass at all in this cycle: rest, and try again now and then
             self._rested += 1
@@ -152,6 +161,7 @@ class Draft:
         guesses = self._sampler.likeliest(logits, position, self.CHILDREN)
         ranked = {token: (rank, probability) for rank, (token, probability) in enumerate(guesses)}
         features: dict[int, object] = {}
+        self._guessed_below[node] = set(tree.children[node])
         for token in (*ranked, *(token for token in tree.children[node] if token not in ranked)):
             rank, probability = ranked.get(token, (self.CHILDREN, 0.0))
             features[token] = feature = ("draft", rank, int(probability * 10))
