@@ -162,6 +162,22 @@ def test_a_text_read_in_chunks_leaves_the_cache_of_one_read_token_by_token(model
 
 
 @exact
+@given(texts, trees, st.integers(1, 39))
+def test_a_tree_read_in_two_passes_is_the_tree_read_in_one(model, text, tree, first):
+    """As a draft reads it: the second pass sees what the first wrote behind the text."""
+    tokens, parents = tree
+    parents = (-1, *parents[1:])
+    first = min(first, len(tokens))
+    cache = model.new_cache(CAPACITY)
+    linear_logits(model, text or [0], cache)
+    at_once = tree_logits(model, cache, tokens, parents)
+    logits = [tree_logits(model, cache, tokens[:first], parents[:first])]
+    if first < len(tokens):
+        logits.append(tree_logits(model, cache, tokens, parents, read=first))
+    assert torch.equal(torch.cat(logits), at_once)
+
+
+@exact
 @given(texts, trees, st.data())
 def test_after_a_path_is_accepted_the_cache_is_that_of_linear_decoding(model, text, tree, data):
     tokens, parents = tree

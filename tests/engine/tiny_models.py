@@ -15,6 +15,7 @@ from torch import Tensor
 
 from engine.checkpoint import Weights, load_checkpoint
 from engine.kv_cache import KVCache
+from engine.request import CancelToken
 from engine.transformer import Transformer
 
 SPECIAL = ["<|endoftext|>", "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"]
@@ -101,17 +102,20 @@ def linear_logits(model: Transformer, tokens: Sequence[int], cache: KVCache, chu
 
 
 @torch.inference_mode()
-def tree_logits(model: Transformer, cache: KVCache, tokens: Sequence[int], parents: Sequence[int]) -> Tensor:
-    """[nodes, vocab]: check a tree behind the committed text. Nothing is committed.
+def tree_logits(
+    model: Transformer, cache: KVCache, tokens: Sequence[int], parents: Sequence[int], read: int = 0
+) -> Tensor:
+    """[nodes - read, vocab]: check a tree behind the committed text. Nothing is committed.
 
-    parents: each node's parent, -1 for none; parents come before their children.
+    parents: each node's parent, -1 for none; parents come before their children. read: so many nodes, the
+    first ones, were read by the call before.
     """
     paths = [path_of(parents, node) for node in range(len(tokens))]
     visible = torch.zeros(len(tokens), len(tokens), dtype=torch.bool)
     for node, path in enumerate(paths):
         visible[node, path] = True
     positions = torch.tensor([cache.length + len(path) - 1 for path in paths])
-    return model.logits(model.forward(torch.tensor(tokens), positions, cache, visible))
+    return model.logits(model.forward(torch.tensor(tokens[read:]), positions[read:], cache, visible[read:]))
 
 
 def path_of(parents: Sequence[int], node: int) -> list[int]:
@@ -131,3 +135,26 @@ def committed(cache: KVCache) -> list[Tensor]:
 def same(ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> bool:
     """Bit for bit."""
     return len(ours) == len(theirs) and all(map(torch.equal, ours, theirs))
+
+
+def greedy(model: Transformer, text: list[int], count: int) -> list[int]:
+    """The definition: one token at a time, the likeliest next."""
+    cache, output = model.new_cache(len(text) + count), []
+    logits = linear_logits(model, text, cache)
+    for _ in range(count):
+        output.append(int(logits[-1].argmax()))
+        logits = linear_logits(model, output[-1:], cache)
+    return output
+
+
+class CancelAtLook(CancelToken):
+    """Cancelled from the n-th look on."""
+
+    def __init__(self, looks: int) -> None:
+        super().__init__()
+        self.looks = looks
+
+    @property
+    def cancelled(self) -> bool:
+        self.looks -= 1
+        return self.looks < 0
