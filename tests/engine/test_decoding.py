@@ -21,7 +21,7 @@ from engine.sampling import Sampler
 from engine.stages import Oracle, Request, Stage, coupled
 from engine.transformer import Transformer
 from engine.tree import ROOT, TokenTree
-from tests.engine.tiny_models import TOKENS, linear_logits, load_tiny, write_model
+from tests.engine.tiny_models import TOKENS, CancelAtLook, greedy, load_tiny, write_model
 
 CAPACITY = 300
 FREE = StepTimes((1, 64), (1.0, 1.0))  # every guess pays
@@ -32,16 +32,6 @@ DEAR = StepTimes((1, 64), (1.0, 64.0))  # none does
 @pytest.fixture(scope="module", params=["fp32", "int8"])
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Transformer:
     return load_tiny(write_model(tmp_path_factory.mktemp("model")), request.param)
-
-
-def greedy(model: Transformer, prompt: Sequence[int], count: int) -> list[int]:
-    """The definition: one token at a time, the likeliest next."""
-    cache, output = model.new_cache(CAPACITY), []
-    logits = linear_logits(model, prompt, cache)
-    for _ in range(count):
-        output.append(int(logits[-1].argmax()))
-        logits = linear_logits(model, output[-1:], cache)
-    return output
 
 
 GREEDY = coupled(Sampler())
@@ -207,19 +197,6 @@ def test_the_guesses_of_draft2_are_partly_right_and_partly_wrong(model, table):
     done = [cycle for t in range(10) for cycle in cycles(model, Draft2(table), [t, 2 * t], 60)]
     guesses, accepted = sum(c.rows - 1 for c in done), sum(len(c.tokens) - 1 for c in done)
     assert 10 < accepted < guesses - 10
-
-
-class CancelAtLook(CancelToken):
-    """Cancelled from the n-th look on."""
-
-    def __init__(self, looks: int) -> None:
-        super().__init__()
-        self.looks = looks
-
-    @property
-    def cancelled(self) -> bool:
-        self.looks -= 1
-        return self.looks < 0
 
 
 @torch.inference_mode()

@@ -18,7 +18,7 @@ from engine.sampling import Sampler
 from engine.stages import Draft, Oracle, Request, Stage, coupled
 from engine.transformer import Transformer
 from engine.tree import TokenTree
-from tests.engine.tiny_models import TOKENS, load_tiny, write_model
+from tests.engine.tiny_models import TOKENS, CancelAtLook, load_tiny, write_model
 
 CAPACITY = 300
 DEAR = StepTimes((1, 64), (1.0, 1.0))
@@ -116,19 +116,6 @@ def test_requests_in_any_order_guess_as_a_fresh_draft_would_read(models, first, 
             (*reader.cache.keys, *reader.cache.values), (*fresh.cache.keys, *fresh.cache.values), strict=True
         ):
             assert torch.equal(ours[:, :length], theirs[:, :length])
-
-
-class CancelAtLook(CancelToken):
-    """Cancelled from the n-th look on."""
-
-    def __init__(self, looks: int) -> None:
-        super().__init__()
-        self.looks = looks
-
-    @property
-    def cancelled(self) -> bool:
-        self.looks -= 1
-        return self.looks < 0
 
 
 @pytest.mark.parametrize("looks", [0, 1, 2, 3, 5])

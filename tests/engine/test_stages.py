@@ -20,7 +20,7 @@ from engine.sampling import Sampler
 from engine.stages import Oracle, Request, coupled
 from engine.transformer import Transformer
 from engine.tree import ROOT, TokenTree
-from tests.engine.tiny_models import TOKENS, linear_logits, load_tiny, write_model
+from tests.engine.tiny_models import TOKENS, CancelAtLook, greedy, load_tiny, write_model
 
 CAPACITY = 400
 FREE = StepTimes((1, 64), (1.0, 1.0))
@@ -174,16 +174,6 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return load_tiny(directory, request.param)
 
 
-def greedy(model: Transformer, text: list[int], count: int) -> list[int]:
-    """The definition: one token at a time, the likeliest next."""
-    cache, output = model.new_cache(CAPACITY), []
-    logits = linear_logits(model, text, cache)
-    for _ in range(count):
-        output.append(int(logits[-1].argmax()))
-        logits = linear_logits(model, output[-1:], cache)
-    return output
-
-
 @torch.inference_mode()
 def emitted(oracle: Oracle, prompt: list[int], count: int) -> list[int]:
     """``count`` tokens after ``prompt`` without any guess."""
@@ -248,19 +238,6 @@ def test_the_output_is_not_read_again_either(model, monkeypatch):
     oracle = new_oracle(model)
     output = emitted(oracle, TEXT[:40], 9)
     assert sum(rows_read(oracle, [*TEXT[:40], *output[:5], 1, 2], monkeypatch)) == 2 - 1
-
-
-class CancelAtLook(CancelToken):
-    """Cancelled from the n-th look on."""
-
-    def __init__(self, looks: int) -> None:
-        super().__init__()
-        self.looks = looks
-
-    @property
-    def cancelled(self) -> bool:
-        self.looks -= 1
-        return self.looks < 0
 
 
 @torch.inference_mode()
