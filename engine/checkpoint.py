@@ -22,7 +22,7 @@ from torch import Tensor
 from engine import huge_pages
 from engine.errors import DraftlineError
 from engine.gguf_file import convert
-from engine.linear import Fp32Linear, Int8Linear, Linear
+from engine.linear import Fp32Linear, Int8Linear, Linear, check_processor
 from engine.tokenizer import Tokenizer
 from engine.transformer import Config, Layer, Transformer, pair_up
 
@@ -190,6 +190,7 @@ def _load_transformer(
 ) -> Transformer:
     tensors = _Tensors(directory)
     packed = Int8Linear if weights == "int8" else Fp32Linear
+    check_processor(packed)
     hidden, head_dim, intermediate = config.hidden, config.head_dim, config.intermediate
 
     def linear(names: list[str], outs: list[int], width: int, biased: bool) -> Linear:

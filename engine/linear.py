@@ -10,12 +10,15 @@ result does not depend on how many other rows there are, so each kind keeps that
 from __future__ import annotations
 
 import functools
+import platform
 import warnings
 from typing import Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from engine.errors import DraftlineError
 
 FP32_ROWS = (
     8  # a packed fp32 product of eight rows costs no more than one: the weights are read once either way
@@ -68,6 +71,21 @@ class Int8Linear:
         if self._bias is not None:
             out += self._bias
         return out
+
+
+def check_processor(kind: type[Fp32Linear] | type[Int8Linear]) -> None:
+    """Try a small product of this kind.
+
+    Raises:
+        DraftlineError: PyTorch has none for this processor (seen where its only engine is qnnpack: ARM).
+    """
+    try:
+        kind(torch.ones(16, 64), None)(torch.ones(1, 64))
+    except (AttributeError, RuntimeError) as error:
+        raise DraftlineError(
+            f"PyTorch {torch.__version__} has no packed products for this processor ({platform.machine()}); "
+            "Draftline needs an x86-64 machine for now."
+        ) from error
 
 
 @functools.cache

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from engine.linear import Fp32Linear, Int8Linear, activation_levels
+from engine.errors import DraftlineError
+from engine.linear import Fp32Linear, Int8Linear, activation_levels, check_processor
 
 KINDS = [Fp32Linear, Int8Linear]
 LEVELS = activation_levels()
@@ -151,3 +152,17 @@ def test_weight_bytes_are_those_read_for_one_product():
     weight = torch.randn(20, 50)
     assert Fp32Linear(weight, None).weight_bytes == 20 * 50 * 4
     assert Int8Linear(weight, None).weight_bytes == 20 * 50
+
+
+@pytest.mark.parametrize("kind", [Fp32Linear, Int8Linear])
+@pytest.mark.parametrize("error", [AttributeError, NotImplementedError, RuntimeError])
+def test_a_processor_without_the_packed_products_is_refused_in_one_sentence(monkeypatch, kind, error):
+    check_processor(kind)
+
+    def missing(self, x):
+        raise error("not implemented for this packed parameter type")
+
+    monkeypatch.setattr(kind, "__call__", missing)
+    with pytest.raises(DraftlineError, match="x86-64") as raised:
+        check_processor(kind)
+    assert "\n" not in str(raised.value)
