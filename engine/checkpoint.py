@@ -259,10 +259,11 @@ def _load_transformer(
 def _eos_ids(directory: Path, description: dict[str, Any], tokenizer: Tokenizer) -> tuple[int, ...]:
     """What generation_config.json or config.json name as the end of a text; one id or several."""
     generation = directory / "generation_config.json"
-    named = (_read_json(generation) if generation.exists() else description).get("eos_token_id")
+    source, named = directory / "config.json", description.get("eos_token_id")
+    if generation.exists():
+        source, named = generation, _read_json(generation).get("eos_token_id", named)
     ids = named if isinstance(named, list) else [] if named is None else [named]
     if not all(isinstance(token_id, int) for token_id in ids):
-        source = generation if generation.exists() else directory / "config.json"
         raise DraftlineError(f"{source} names {named!r} as the end of a text; fetch the model again.")
     ids = ids + [tokenizer.special[name] for name in ("<|endoftext|>",) if name in tokenizer.special]
     return tuple(sorted(set(ids)))

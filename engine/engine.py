@@ -45,6 +45,7 @@ class Engine:
         capacity = self.max_context + MOST_GUESSES + 1
         reader = Reader(oracle.transformer, capacity)
         self._oracle = Oracle(reader, reader.measure(MEASURED_ROWS))
+        self._request: Request | None = None  # the latest, whose text the cache holds
         self._table: NgramTable | None = None
         self._draft: Reader | None = None
         self._draft_times = self.step_times
@@ -84,11 +85,12 @@ class Engine:
         context_ids: what the guesses go by, ending in the text that the new tokens continue; by default
         the prompt. In a fill-in-the-middle prompt that is the prefix, not the prompt's end. It changes
         the speed, never the text. The keys and values of a prompt that begins as the one before did are
-        reused. Closing the iterator early is fine.
+        reused. Closing the iterator early is fine; once a later request has begun it cannot go on.
 
         Raises:
-            DraftlineError: an empty prompt, an id outside the vocabulary, a negative max_tokens, or more
-                tokens than max_context.
+            DraftlineError: an empty prompt, an id outside the vocabulary, more tokens than max_context, or
+                an approximation that was not loaded.
+            RuntimeError: it was resumed after a later request had begun.
         """
         vocab = self.tokenizer.vocab_size
         if not prompt_ids:
@@ -112,7 +114,11 @@ class Engine:
         elif params.mode == "standard":
             chain = SampledChain(self._approximation(params.approximation), params.gamma, params.lenience)
             below, rule = chain, chain.rule
-        yield from decode(self._oracle, below, rule, params.mode == "standard", request, params)
+        self._request = request
+        for cycle in decode(self._oracle, below, rule, params.mode == "standard", request, params):
+            yield cycle
+            if self._request is not request:
+                raise RuntimeError("a later request has taken the cache: this one cannot go on")
 
     def _approximation(self, name: ApproximationName) -> Approximation:
         if name == "draft":

@@ -139,6 +139,12 @@ def test_the_ids_that_end_a_text_are_those_that_are_named(model: Path, generatio
     assert set(load_checkpoint(model, "fp32").eos_ids) == expected
 
 
+def test_a_generation_config_that_names_no_end_hides_none(model: Path):
+    change_config(model, eos_token_id=7)
+    (model / "generation_config.json").write_text('{"temperature": 0.7}', encoding="utf-8")
+    assert 7 in load_checkpoint(model, "fp32").eos_ids
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_gguf_file_loads_as_the_model_it_was_made_of(tmp_path: Path, family):
     """In F32 nothing is lost but what fp16 rounds."""

@@ -322,3 +322,15 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path: Path):
     save_file(weights, broken / "model.safetensors", {"format": "pt"})
     with pytest.raises(DraftlineError, match="not numbers"):
         list(load(broken, weights="fp32").generate(BASE, SamplingParams()))
+
+
+def test_a_request_cannot_go_on_once_a_later_one_has_begun(engine):
+    expected = text(engine, BASE)
+    first = engine.generate(BASE, SamplingParams())
+    next(first)
+    second = engine.generate(BASE[::-1], SamplingParams())
+    next(second)
+    with pytest.raises(RuntimeError, match="later request"):
+        next(first)
+    second.close()
+    assert text(engine, BASE) == expected
