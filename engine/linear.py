@@ -20,9 +20,7 @@ from torch.nn import functional
 
 from engine.errors import DraftlineError
 
-FP32_ROWS = (
-    8  # a packed fp32 product of eight rows costs no more than one: the weights are read once either way
-)
+FP32_ROWS = 8  # cost no more than one in a packed fp32 product: the weights are read once either way
 
 
 class Linear(Protocol):
