@@ -1,8 +1,8 @@
 """How large a tree pays: step times by row count against the chance that each guess is right.
 
 A cycle with n guesses takes ``time(n + 1)`` and yields one token plus the sum of the guesses' chances
-(the expectation of the accepted path: a node is on it with the probability of its score). Nodes come best
-first, so the best tree is a prefix of them, down to no tree at all.
+(the expectation of the accepted path: a node is on it with the probability of its score). The best
+tree of n guesses is the n likeliest of them, so only n is to be found, down to no tree at all.
 """
 
 from __future__ import annotations

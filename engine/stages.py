@@ -126,6 +126,7 @@ class Draft:
         )
         gain = ends * self._statistics.estimate("next", self.NEXT_PRIOR)
         if gain * worth > self._times(len(unread)):
+            self._rest = self._rested = 0
             return True
         if ROOT in unread:  # no pass at all in this cycle: rest, and try again now and then
             self._rested += 1
