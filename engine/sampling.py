@@ -50,12 +50,11 @@ class Sampler:
         Raises:
             DraftlineError: the logits are not finite, so the model's weights are damaged.
         """
-        best = int(logits.argmax())  # the first of equals, here and everywhere
-        if not np.isfinite(logits[best]):
-            raise DraftlineError("The model computes values that are not numbers; fetch it again.")
+        best = _best(logits)
         if self.temperature == 0:
             return Distribution(np.array([best]), np.array([1.0]))
-        scaled = (logits.astype(np.float64) - float(logits[best])) / self.temperature
+        with np.errstate(over="ignore"):  # at temperatures next to 0 all but the best are -inf
+            scaled = (logits.astype(np.float64) - float(logits[best])) / self.temperature
         ids = np.flatnonzero(scaled >= np.log(_LEAST))
         if self.top_k and len(ids) > self.top_k:
             ids = np.sort(_likeliest(scaled, ids, self.top_k))
@@ -82,11 +81,15 @@ class Sampler:
 
         The first is `choose`'s own: the same noise is used. The probability is the softmax of what is
         compared, noise included, over the k.
+
+        Raises:
+            DraftlineError: the logits are not finite, so the model's weights are damaged.
         """
         if self.temperature == 0:
+            largest = float(logits[_best(logits)])
             ids = _likeliest(logits, np.arange(len(logits)), k)
-            weights = np.exp(logits[ids].astype(np.float64) - float(logits[ids[0]]))
-            total = np.exp(logits.astype(np.float64) - float(logits[ids[0]])).sum()
+            weights = np.exp(logits[ids].astype(np.float64) - largest)
+            total = np.exp(logits.astype(np.float64) - largest).sum()
             return [(int(token), float(weight / total)) for token, weight in zip(ids, weights, strict=True)]
         law = self.distribution(logits)
         with np.errstate(divide="ignore"):
@@ -124,6 +127,14 @@ def _uniform(key: int, ids: NDArray[np.int64]) -> NDArray[np.float64]:
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     x ^= x >> np.uint64(31)
     return ((x >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+
+
+def _best(logits: Logits) -> int:
+    """The likeliest token: the first of equals, here and everywhere."""
+    best = int(logits.argmax())
+    if not np.isfinite(logits[best]):
+        raise DraftlineError("The model computes values that are not numbers; fetch it again.")
+    return best
 
 
 def _likeliest(

@@ -102,5 +102,16 @@ def test_the_likeliest_tokens_begin_with_the_chosen_one(logits, temperature, k, 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_logits_that_are_no_numbers_are_refused(bad):
-    with pytest.raises(DraftlineError, match="not numbers"):
-        Sampler().choose(np.array([0.0, bad], dtype=np.float32), 0)
+    logits = np.array([0.0, bad], dtype=np.float32)
+    for sampler in (Sampler(), Sampler(temperature=0.8)):
+        with pytest.raises(DraftlineError, match="not numbers"):
+            sampler.choose(logits, 0)
+        with pytest.raises(DraftlineError, match="not numbers"):
+            sampler.likeliest(logits, 0, 2)
+
+
+@given(logits_rows)
+def test_next_to_zero_the_temperature_is_greedy(logits):
+    with np.errstate(all="raise"):
+        law = Sampler(temperature=1e-310).distribution(logits)
+    assert list(law.ids) == list(np.flatnonzero(logits == logits.max()))
