@@ -67,9 +67,9 @@ class AcceptanceStatistics:
 def expected_tokens(alpha: float, gamma: int) -> float:
     """Tokens a cycle of standard speculative decoding yields on average (Leviathan et al. 2022, equation 1).
 
-    alpha: acceptance rate, below 1. gamma: guesses per cycle.
+    alpha: acceptance rate. gamma: guesses per cycle.
     """
-    return (1 - alpha ** (gamma + 1)) / (1 - alpha)
+    return gamma + 1.0 if alpha >= 1 else (1 - alpha ** (gamma + 1)) / (1 - alpha)
 
 
 def improvement_factor(alpha: float, gamma: int, c: float) -> float:
@@ -82,6 +82,14 @@ def operations_factor(alpha: float, gamma: int, c_hat: float) -> float:
     return (gamma * c_hat + gamma + 1) / expected_tokens(alpha, gamma)
 
 
-def best_gamma(alpha: float, c: float, most: int = 64) -> int:
-    """The gamma of the largest improvement factor (3.5); 0 where none pays (corollary 3.9: alpha <= c)."""
-    return max(range(most + 1), key=lambda gamma: improvement_factor(alpha, gamma, c))
+def best_gamma(alpha: float, c: float, most: int = 64, times: StepTimes | None = None) -> int:
+    """The gamma of the largest improvement factor (3.5); 0 where none pays (corollary 3.9: alpha <= c).
+
+    times: of the oracle's pass by its rows, where more rows take longer; the theorem assumes that none do.
+    """
+
+    def factor(gamma: int) -> float:
+        check = 1.0 if times is None else times(gamma + 1) / times(1)
+        return expected_tokens(alpha, gamma) / (gamma * c + check)
+
+    return max(range(most + 1), key=factor)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from engine.request import Cycle, Origin, SamplingParams
+from engine.request import Cycle, Origin, SamplingParams, Spent
 from engine.stages import Oracle, Request, Rule, Stage
 from engine.tree import ROOT, TokenTree
 
@@ -24,9 +24,10 @@ def decode(
         return
     root = request.prompt[-1]
     remaining = params.max_tokens
+    spent = _spent(oracle, below)
     while remaining > 0 and not request.cancel.cancelled:
         started = time.perf_counter()
-        tree = TokenTree(root)
+        tree = TokenTree(root, params.shape)
         limit = min(MOST_GUESSES, remaining - 1)
         if below is not None and limit > 0:
             below.propose(tree, limit, oracle.times(1))
@@ -40,6 +41,28 @@ def decode(
         origins.append("oracle")
         end = next((at for at, token in enumerate(tokens) if token in params.stop_ids), len(tokens))
         remaining -= end
-        yield Cycle(tokens[:end], origins[:end], checked.rows, time.perf_counter() - started)
+        before, spent = spent, _spent(oracle, below)
+        yield Cycle(
+            tokens[:end],
+            origins[:end],
+            checked.rows,
+            time.perf_counter() - started,
+            tried=_tried(tree, nodes, checked.accepted)[:end],
+            expected=sum(tree.scores[node] for node in nodes),
+            spent={stage: after - before[stage] for stage, after in spent.items()},
+        )
         if end < len(tokens):
             return
+
+
+def _spent(oracle: Oracle, below: Stage | None) -> dict[Origin, Spent]:
+    return oracle.spent() if below is None else {**below.spent(), **oracle.spent()}
+
+
+def _tried(tree: TokenTree, nodes: Sequence[int], accepted: Sequence[int]) -> list[frozenset[Origin]]:
+    """For each node of the walk, the stages whose guesses below it were checked."""
+    checked = set(nodes)
+    return [
+        frozenset(tree.origins[child] for child in tree.children[node].values() if child in checked)
+        for node in accepted
+    ]

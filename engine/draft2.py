@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import heapq
+import time
 from collections.abc import Sequence
 
 from engine.cost_model import AcceptanceStatistics
 from engine.lookup import Lookup, State
 from engine.ngram import NgramTable
+from engine.request import Origin, Spent
 from engine.stages import SMALLEST_CHANCE, Request
 from engine.tree import ROOT, TokenTree
 
@@ -35,6 +37,10 @@ class Draft2:
         self._contexts: dict[int, list[int]] = {}
         self._right = 0.0
         self._expected = 0.0
+        self._spent = Spent()
+
+    def spent(self) -> dict[Origin, Spent]:
+        return {"draft2": self._spent}
 
     def begin(self, request: Request) -> bool:
         self._lookup = Lookup(request.context)
@@ -43,6 +49,12 @@ class Draft2:
         return True
 
     def propose(self, tree: TokenTree, budget: int, worth: float) -> None:
+        started = time.perf_counter()
+        size = len(tree)
+        self._grow(tree, budget)
+        self._spent += Spent(1, len(tree) - size, seconds=time.perf_counter() - started)
+
+    def _grow(self, tree: TokenTree, budget: int) -> None:
         mood = min(1.0, (self._right + self.MOOD_PRIOR) / (self._expected + self.MOOD_PRIOR))
         order = 0  # breaks ties, so that the heap never compares further
         heap: list[tuple[float, int, int, int]] = []  # (-score, order, parent, token)
@@ -54,6 +66,9 @@ class Draft2:
                 self._states[node] = self._lookup.after(self._states[parent], token)
                 self._contexts[node] = [*self._contexts[parent][-1:], token]
             self._asked[node] = candidates = self._candidates(self._contexts[node], self._states[node])
+            if tree.shape == "chain":
+                best = max(candidates, key=lambda token: candidates[token][0], default=None)
+                candidates = {} if best is None or tree.children[node] else {best: candidates[best]}
             for token, (chance, _) in candidates.items():
                 score = mood * chance * tree.scores[node]
                 if score >= SMALLEST_CHANCE and token not in tree.children[node]:

@@ -15,11 +15,12 @@ from engine.draft2 import Draft2
 from engine.errors import DraftlineError
 from engine.ngram import NgramTable
 from engine.reader import Reader
-from engine.request import ApproximationName, CancelToken, Cycle, SamplingParams
+from engine.request import APPROXIMATIONS, ApproximationName, CancelToken, Cycle, Guessers, SamplingParams
 from engine.sampling import Sampler
 from engine.stages import Draft, Oracle, Request, Rule, Stage, coupled
 from engine.standard import (
     Approximation,
+    Experience,
     LookupApproximation,
     ModelApproximation,
     NgramApproximation,
@@ -52,7 +53,8 @@ class Engine:
         if draft is not None:
             self._draft = Reader(draft.transformer, capacity)
             self._draft_times = self._draft.measure(MEASURED_ROWS)
-        self._below = self._chain()
+        self._guessing = self._chains()
+        self._experience = {name: Experience() for name in APPROXIMATIONS}
 
     @property
     def step_times(self) -> StepTimes:
@@ -66,11 +68,17 @@ class Engine:
             DraftlineError: the table is damaged or of another tokenizer; the one in use stays.
         """
         self._table = None if table is None else NgramTable(table, self.tokenizer.fingerprint)
-        self._below = self._chain()
+        self._guessing = self._chains()
 
-    def _chain(self) -> Stage:
+    def _chains(self) -> dict[Guessers, Stage | None]:
         draft2 = Draft2(self._table)
-        return draft2 if self._draft is None else Draft(self._draft, self._draft_times, draft2)
+        if self._draft is None:
+            return {"all": draft2, "draft": None, "draft2": draft2}
+        return {
+            "all": Draft(self._draft, self._draft_times, draft2),
+            "draft": Draft(self._draft, self._draft_times, None),
+            "draft2": Draft2(self._table),
+        }
 
     @torch.inference_mode()
     def generate(
@@ -110,9 +118,15 @@ class Engine:
         below: Stage | None = None
         rule: Rule = coupled(sampler)
         if params.mode == "staged":
-            below = self._below
+            below = self._guessing[params.guessers]
+            if below is None:
+                raise DraftlineError(
+                    "There is no draft model to guess alone: load one, or choose all or draft2."
+                )
         elif params.mode == "standard":
-            chain = SampledChain(self._approximation(params.approximation), params.gamma, params.lenience)
+            approximation = self._approximation(params.approximation)
+            experience = self._experience[params.approximation]
+            chain = SampledChain(approximation, params.gamma, params.lenience, self.step_times, experience)
             below, rule = chain, chain.rule
         self._request = request
         for cycle in decode(self._oracle, below, rule, params.mode == "standard", request, params):

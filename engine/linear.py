@@ -26,6 +26,7 @@ FP32_ROWS = 8  # cost no more than one in a packed fp32 product: the weights are
 class Linear(Protocol):
     """x [rows, in] float32 -> [rows, out] float32."""
 
+    weights: int  # as many multiplications and additions a row
     weight_bytes: int
 
     def __call__(self, x: Tensor) -> Tensor: ...
@@ -39,6 +40,7 @@ class Fp32Linear:
         dense = weight.float().contiguous()
         self._packed = torch.ops.mkldnn._reorder_linear_weight(dense, FP32_ROWS)
         self._bias = None if bias is None else bias.float()
+        self.weights = dense.numel()
         self.weight_bytes = dense.numel() * 4
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -60,7 +62,7 @@ class Int8Linear:
         self._packed = _pack_int8(integers, scale)
         self._bias = None if bias is None else bias.float()
         self._levels = activation_levels()
-        self.weight_bytes = integers.numel()
+        self.weights = self.weight_bytes = integers.numel()
 
     def __call__(self, x: Tensor) -> Tensor:
         largest = x.abs().amax(dim=1, keepdim=True).clamp_min_(1e-12)

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from engine.cost_model import StepTimes
-from engine.request import CancelToken
+from engine.request import CancelToken, Spent
+from engine.sampling import Logits
 from engine.transformer import Transformer
 
 TYPICAL_TEXT = 256  # committed tokens when step times are measured
@@ -19,12 +20,16 @@ PREFILL_ROWS = (
 
 
 class Reader:
-    """The model, its cache, and the tokens whose keys and values the cache holds (``text``)."""
+    """The model, its cache, and the tokens whose keys and values the cache holds (``text``).
+
+    spent: what its passes used since the start, reading of prompts included.
+    """
 
     def __init__(self, transformer: Transformer, capacity: int) -> None:
         self.transformer = transformer
         self.cache = transformer.new_cache(capacity)
         self.text: list[int] = []
+        self.spent = Spent()
 
     def keep(self, text: Sequence[int]) -> None:
         """Forget all that is not a beginning of ``text``."""
@@ -43,13 +48,26 @@ class Reader:
             chunk = text[start : start + PREFILL_ROWS]
             rows = len(chunk)
             visible = torch.ones(rows, rows, dtype=torch.bool).tril()
-            self.run(chunk, range(start, start + rows), visible)
+            started = time.perf_counter()
+            self._forward(chunk, range(start, start + rows), visible)
+            self._note(rows, visible, False, started)
             self.commit(range(start, start + rows), chunk)
         return True
 
-    def run(self, tokens: Sequence[int], positions: Sequence[int], visible: Tensor | None) -> Tensor:
-        """One forward pass (see `Transformer.forward`) -> the last hidden states, [rows, hidden]."""
+    def logits(self, tokens: Sequence[int], positions: Sequence[int], visible: Tensor | None) -> Logits:
+        """One forward pass (see `Transformer.forward`) -> [rows, vocab]."""
+        started = time.perf_counter()
+        logits: Logits = self.transformer.logits(self._forward(tokens, positions, visible)).numpy()
+        self._note(len(tokens), visible, True, started)
+        return logits
+
+    def _forward(self, tokens: Sequence[int], positions: Sequence[int], visible: Tensor | None) -> Tensor:
         return self.transformer.forward(torch.tensor(tokens), torch.tensor(positions), self.cache, visible)
+
+    def _note(self, rows: int, visible: Tensor | None, head: bool, started: float) -> None:
+        slots = self.cache.length + (rows if visible is None else visible.shape[1])
+        read, operations = self.transformer.traffic(rows, slots, head)
+        self.spent += Spent(1, rows, read, operations, time.perf_counter() - started)
 
     def commit(self, slots: Sequence[int], tokens: Sequence[int]) -> None:
         """Move ``slots``, which hold ``tokens``, behind the text."""
@@ -66,7 +84,7 @@ class Reader:
             seconds = []
             for _ in range(repeats):
                 started = time.perf_counter()
-                self.transformer.logits(self.run([0] * count, range(count), visible))
+                self.logits([0] * count, range(count), visible)
                 seconds.append(time.perf_counter() - started)
             best.append(min(seconds))
         self.cache.truncate(0)

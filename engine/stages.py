@@ -16,7 +16,7 @@ import torch
 from engine.acceptance import walk
 from engine.cost_model import AcceptanceStatistics, StepTimes, best_size
 from engine.reader import Reader
-from engine.request import CancelToken
+from engine.request import CancelToken, Origin, Spent
 from engine.sampling import Logits, Sampler
 from engine.tree import ROOT, TokenTree
 
@@ -49,6 +49,9 @@ class Stage(Protocol):
 
     def advance(self, tree: TokenTree, accepted: Sequence[int], tokens: Sequence[int]) -> None:
         """``tokens`` were emitted: those of the accepted nodes but the root, then the bonus."""
+
+    def spent(self) -> dict[Origin, Spent]:
+        """What this stage and those below it have used since the start."""
 
 
 class Draft:
@@ -105,6 +108,10 @@ class Draft:
         if self._below is not None:
             self._below.advance(tree, accepted, tokens)
 
+    def spent(self) -> dict[Origin, Spent]:
+        below = {} if self._below is None else self._below.spent()
+        return {**below, "draft": self._reader.spent + below.get("draft", Spent())}
+
     def _forget_cycle(self) -> None:
         self._slots = {}
         self._guessed = {}
@@ -142,12 +149,11 @@ class Draft:
             self._catch_up()
         columns = [*self._slots, *nodes]
         start = reader.cache.length
-        hidden = reader.run(
+        logits = reader.logits(
             [tree.tokens[node] for node in nodes],
             [start + tree.depths[node] for node in nodes],
             torch.from_numpy(tree.ancestor_mask(nodes, columns)),
         )
-        logits: Logits = reader.transformer.logits(hidden).numpy()
         for node in nodes:
             self._slots[node] = start + len(self._slots)
         for node, row in zip(nodes, logits, strict=True):
@@ -159,7 +165,8 @@ class Draft:
 
     def _judge(self, tree: TokenTree, node: int, logits: Logits) -> None:
         position = len(self._truth) + tree.depths[node]
-        guesses = self._sampler.likeliest(logits, position, self.CHILDREN)
+        width = 1 if tree.shape == "chain" else self.CHILDREN
+        guesses = self._sampler.likeliest(logits, position, width)
         ranked = {token: (rank, probability) for rank, (token, probability) in enumerate(guesses)}
         features: dict[int, object] = {}
         self._guessed_below[node] = set(tree.children[node])
@@ -202,8 +209,13 @@ class Oracle:
 
     def choose_rows(self, tree: TokenTree, limit: int) -> list[int]:
         """The nodes worth checking, the root first: those that yield the most expected tokens per second."""
-        ranked = sorted(tree.scores[1:], reverse=True)[:limit]
+        _, *nodes = tree.best(1 + limit)
+        ranked = sorted((tree.scores[node] for node in nodes), reverse=True)
         return tree.best(1 + best_size(ranked, self.times))
+
+    def spent(self) -> dict[Origin, Spent]:
+        """What this stage alone has used since the start."""
+        return {"oracle": self._reader.spent}
 
     def check(self, tree: TokenTree, nodes: Sequence[int], rule: Rule) -> Checked:
         """Check ``nodes`` of the tree in one pass and walk down it.
@@ -212,12 +224,11 @@ class Oracle:
         """
         reader = self._reader
         start = reader.cache.length
-        hidden = reader.run(
+        logits = reader.logits(
             [tree.tokens[node] for node in nodes],
             [start + tree.depths[node] for node in nodes],
             torch.from_numpy(tree.ancestor_mask(nodes, nodes)) if len(nodes) > 1 else None,
         )
-        logits: Logits = reader.transformer.logits(hidden).numpy()
         rows = {node: row for row, node in enumerate(nodes)}
 
         def decide(node: int) -> tuple[int, bool]:

@@ -8,15 +8,18 @@ stands for q (Leviathan, appendix A.5): more is accepted, and the law is no long
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 
+from engine.cost_model import AcceptanceStatistics, StepTimes, best_gamma
 from engine.lookup import Lookup
 from engine.ngram import NgramTable
 from engine.reader import Reader
-from engine.request import CancelToken, Origin
+from engine.request import CancelToken, Origin, Spent
 from engine.sampling import Distribution, Logits, Sampler
 from engine.stages import Request
 from engine.tree import ROOT, TokenTree
@@ -26,9 +29,12 @@ _GUESS, _ACCEPT, _REPLACE = 1, 2, 3
 
 
 class Approximation(Protocol):
-    """Any cheap law of the next token."""
+    """Any cheap law of the next token. spent: what its passes used, if it makes any."""
 
     origin: Origin
+
+    @property
+    def spent(self) -> Spent | None: ...
 
     def begin(self, request: Request) -> bool:
         """Start a request; False if it was cancelled meanwhile."""
@@ -43,13 +49,44 @@ class Approximation(Protocol):
         """``tokens`` were emitted."""
 
 
+@dataclass
+class Experience:
+    """What is known of an approximation: whether its guesses were accepted, and how long they took."""
+
+    PRIOR_ALPHA = 0.6
+
+    statistics: AcceptanceStatistics = field(default_factory=AcceptanceStatistics)
+    spent: Spent = field(default_factory=Spent)
+
+    @property
+    def alpha(self) -> float:
+        """The acceptance rate (Leviathan 2022, definition 3.1, expected over the text)."""
+        return self.statistics.estimate("guess", self.PRIOR_ALPHA)
+
+    @property
+    def seconds(self) -> float:
+        """Of one guess; 0 before the first."""
+        return self.spent.seconds / max(1, self.spent.rows)
+
+
 class SampledChain:
     """The stage that proposes gamma tokens sampled from an approximation, one below the other."""
 
-    def __init__(self, approximation: Approximation, gamma: int, lenience: float) -> None:
+    def __init__(
+        self,
+        approximation: Approximation,
+        gamma: int | None,
+        lenience: float,
+        times: StepTimes,
+        experience: Experience | None = None,
+    ) -> None:
+        """gamma: None for the one that pays most by what is known, at least 1 so that more gets known.
+        times: of the oracle's passes."""
         self._approximation = approximation
         self._gamma = gamma
         self._lenience = lenience
+        self._times = times
+        self._experience = experience or Experience()
         self._sampler = Sampler()
         self._length = 0
         self._laws: dict[int, Distribution] = {}  # node -> the law that its child was drawn from
@@ -60,18 +97,30 @@ class SampledChain:
         return self._approximation.begin(request)
 
     def propose(self, tree: TokenTree, budget: int, worth: float) -> None:
+        started = time.perf_counter()
         self._laws = {}
         node, path = ROOT, [tree.tokens[ROOT]]
-        for depth in range(min(self._gamma, budget)):
+        known = self._experience
+        alpha = known.alpha
+        gamma = self._gamma or max(1, best_gamma(alpha, known.seconds / self._times(1), budget, self._times))
+        for depth in range(min(gamma, budget)):
             law = self._sampler.distribution(self._approximation.logits(path))
             token = self._sampler.draw(law, self._length + depth, _GUESS)
             self._laws[node] = law
-            node = tree.add(node, token, tree.scores[node], self._approximation.origin)
+            node = tree.add(node, token, alpha * tree.scores[node], self._approximation.origin)
             path.append(token)
+        known.spent += Spent(1, len(path) - 1, seconds=time.perf_counter() - started)
 
     def advance(self, tree: TokenTree, accepted: Sequence[int], tokens: Sequence[int]) -> None:
+        for _ in accepted[1:]:
+            self._experience.statistics.observe("guess", True)
+        if tree.children[accepted[-1]]:
+            self._experience.statistics.observe("guess", False)
         self._length += len(tokens)
         self._approximation.advance(tokens)
+
+    def spent(self) -> dict[Origin, Spent]:
+        return {self._approximation.origin: self._approximation.spent or self._experience.spent}
 
     def rule(self, tree: TokenTree, node: int, logits: Logits, position: int) -> tuple[int, bool]:
         """Accept the guess below ``node`` with probability min(1, p/q), or replace it (see `Rule`)."""
@@ -110,6 +159,10 @@ class ModelApproximation:
         self._reader = reader
         self._truth: list[int] = []
 
+    @property
+    def spent(self) -> Spent:
+        return self._reader.spent
+
     def begin(self, request: Request) -> bool:
         self._truth = list(request.prompt)
         return self._reader.read(self._truth[:-1], request.cancel)
@@ -117,8 +170,7 @@ class ModelApproximation:
     def logits(self, path: Sequence[int]) -> Logits:
         text = [*self._truth[:-1], *path]
         self._reader.read(text[:-1], CancelToken())
-        hidden = self._reader.run(text[-1:], [len(text) - 1], None)
-        row: Logits = self._reader.transformer.logits(hidden)[0].numpy()
+        row: Logits = self._reader.logits(text[-1:], [len(text) - 1], None)[0]
         return row
 
     def advance(self, tokens: Sequence[int]) -> None:
@@ -129,6 +181,7 @@ class NgramApproximation:
     """The table of n-grams, or a lower order of it: 3 trigram, 2 bigram, 1 unigram."""
 
     origin: Origin = "draft2"
+    spent = None
 
     def __init__(self, table: NgramTable, order: int) -> None:
         self._table = table
@@ -152,6 +205,7 @@ class RandomApproximation:
     """Every token alike: the worst case, still accepted with probability 1/vocab (Leviathan 2022, 3.6)."""
 
     origin: Origin = "draft2"
+    spent = None
 
     def __init__(self, vocab_size: int) -> None:
         self._logits = np.zeros(vocab_size, dtype=np.float32)
@@ -170,6 +224,7 @@ class LookupApproximation:
     """What followed the same tokens before in the text: certain of it, or of nothing (any token alike)."""
 
     origin: Origin = "draft2"
+    spent = None
 
     def __init__(self, vocab_size: int) -> None:
         self._vocab = vocab_size

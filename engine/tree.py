@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.request import Origin
+from engine.request import Origin, Shape
 
 ROOT = 0
 
@@ -19,10 +19,12 @@ class TokenTree:
     tokens; parents (-1 for the root); depths (0 for the root); scores, the estimated probability that
     the oracle's walk reaches the node, never above the parent's; origins, the stage that first proposed it;
     children, for each node its successors as {token: node}. Equal tokens under one parent are one node.
-    Nodes are only ever added: a node keeps its number for as long as the tree lives.
+    Nodes are only ever added: a node keeps its number for as long as the tree lives. Of shape ``chain`` only
+    the leading path is worth anything: from the root on the child of the highest score.
     """
 
-    def __init__(self, root_token: int) -> None:
+    def __init__(self, root_token: int, shape: Shape = "tree") -> None:
+        self.shape = shape
         self.tokens = [root_token]
         self.parents = [-1]
         self.depths = [0]
@@ -76,8 +78,18 @@ class TokenTree:
         a node that is taken is taken too, if it is ``among`` them.
         """
         nodes = range(len(self.tokens)) if among is None else among
+        if self.shape == "chain":
+            leading = set(self._leading())
+            nodes = [node for node in nodes if node in leading]
         ranked = sorted(nodes, key=lambda node: (-self.scores[node], node))
         return sorted(ranked[:count])
+
+    def _leading(self) -> list[int]:
+        nodes = [ROOT]
+        while self.children[nodes[-1]]:
+            below = self.children[nodes[-1]].values()
+            nodes.append(max(below, key=lambda node: (self.scores[node], -node)))
+        return nodes
 
     def ancestor_mask(self, rows: Sequence[int], columns: Sequence[int]) -> NDArray[np.bool_]:
         """[rows, columns]: True where the node of the column is the row's ancestor or the row itself."""

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.acceptance import walk
+from engine.cost_model import StepTimes
 from engine.request import Origin
 from engine.sampling import Distribution, Sampler
 from engine.stages import Request, coupled
@@ -18,6 +19,7 @@ from engine.tree import ROOT, TokenTree
 
 VOCAB = 4
 DRAWS = 6_000
+FREE = StepTimes((1, 64), (1.0, 1.0))
 _rng = np.random.default_rng(1)
 ORACLE = {
     path: _rng.normal(0, 1.5, VOCAB).astype(np.float32)
@@ -31,6 +33,7 @@ class Toy:
     """An approximation whose law after each path is written down."""
 
     origin: Origin = "draft"
+    spent = None
 
     def __init__(self) -> None:
         self.text: list[int] = []
@@ -77,7 +80,7 @@ def chi_square(settings: dict, make_rule) -> tuple[float, int]:
     counts = np.zeros((VOCAB,) * 3)
     for seed in range(DRAWS):
         sampler = Sampler(**settings, seed=seed)
-        chain = SampledChain(Toy(), gamma=2, lenience=1.0)
+        chain = SampledChain(Toy(), gamma=2, lenience=1.0, times=FREE)
         counts[first_three(sampler, chain, make_rule(sampler, chain))] += 1
     expected = exact_law(Sampler(**settings)) * DRAWS
     assert counts[expected == 0].sum() == 0
@@ -148,7 +151,7 @@ def test_a_smaller_lenience_accepts_more():
         count = 0
         for seed in range(600):
             sampler = Sampler(1.0, seed=seed)
-            chain = SampledChain(Toy(), gamma=1, lenience=lenience)
+            chain = SampledChain(Toy(), gamma=1, lenience=lenience, times=FREE)
             chain.begin(Request([0], [0], sampler))
             tree = TokenTree(0)
             chain.propose(tree, 1, 1.0)
