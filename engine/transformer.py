@@ -65,11 +65,11 @@ class Transformer:
         self._head = head
         exponents = torch.arange(0, config.head_dim, 2, dtype=torch.float64) / config.head_dim
         self._frequencies = config.rope_theta**-exponents
-        self.weight_bytes = head.weight_bytes + sum(
-            linear.weight_bytes
-            for layer in layers
-            for linear in (layer.qkv, layer.output, layer.gate_up, layer.down)
-        )
+        products = [
+            linear for layer in layers for linear in (layer.qkv, layer.output, layer.gate_up, layer.down)
+        ]
+        self._body_weights = sum(linear.weights for linear in products)
+        self._body_bytes = sum(linear.weight_bytes for linear in products)
 
     def new_cache(self, capacity: int) -> KVCache:
         config = self.config
@@ -114,6 +114,19 @@ class Transformer:
     def logits(self, hidden: Tensor) -> Tensor:
         """hidden [rows, hidden] -> [rows, vocab] float32."""
         return self._head(_rms_norm(hidden, self._norm, self.config.norm_eps))
+
+    def traffic(self, rows: int, slots: int, head: bool) -> tuple[int, int]:
+        """What a pass of ``rows`` that see ``slots`` of the cache takes: bytes read, operations.
+
+        Bytes of the weights, with the head's or without, and of keys and values; a multiplication and its
+        addition are two operations. Both leave out what is small: the embedding's rows, norms, activations.
+        """
+        config = self.config
+        read = self._body_bytes + head * self._head.weight_bytes
+        read += 2 * 8 * slots * config.layers * config.kv_heads * config.head_dim
+        weights = self._body_weights + head * self._head.weights
+        attention = 2 * slots * config.layers * config.heads * config.head_dim
+        return read, 2 * rows * (weights + attention)
 
     def _turns(self, positions: Tensor) -> Tensor:
         """positions [rows] -> [rows, head_dim / 2] complex128, the rotation of each pair (Su et al. 2021)."""
