@@ -34,6 +34,15 @@ class Distribution:
         at = int(np.searchsorted(self.ids, token))
         return float(self.p[at]) if at < len(self.ids) and self.ids[at] == token else 0.0
 
+    def at(self, ids: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The probabilities of the tokens ``ids``."""
+        places = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
+        return np.where(self.ids[places] == ids, self.p[places], 0.0)
+
+    def overlap(self, other: Distribution) -> float:
+        """sum min(p, q): the chance that a draw from one is accepted for the other (Leviathan 2022, 3.5)."""
+        return float(np.minimum(self.p, other.at(self.ids)).sum())
+
 
 class Sampler:
     """Draws tokens as one request wants them."""
@@ -87,7 +96,7 @@ class Sampler:
         """
         if self.temperature == 0:
             largest = float(logits[_best(logits)])
-            ids = _likeliest(logits, np.arange(len(logits)), k)
+            ids = _likeliest(logits, np.flatnonzero(logits > -np.inf), k)
             weights = np.exp(logits[ids].astype(np.float64) - largest)
             total = np.exp(logits.astype(np.float64) - largest).sum()
             return [(int(token), float(weight / total)) for token, weight in zip(ids, weights, strict=True)]

@@ -140,10 +140,7 @@ def residual(law: Distribution, approximate: Distribution, lenience: float = 1.0
 
     Never empty where a guess was refused: q exceeds p there, so p exceeds q elsewhere.
     """
-    at = np.searchsorted(approximate.ids, law.ids)
-    at[at == len(approximate.ids)] = 0
-    q = np.where(approximate.ids[at] == law.ids, approximate.p[at], 0.0)
-    left = np.maximum(law.p - lenience * q, 0.0)
+    left = np.maximum(law.p - lenience * approximate.at(law.ids), 0.0)
     kept = left > 0
     if not kept.any():  # rounding alone: the laws agree
         return law
