@@ -1,12 +1,10 @@
 """A model directory or a GGUF file -> a Transformer and its tokenizer; refuses what it does not know.
 
-A directory holds config.json, tokenizer.json and safetensors, as Hugging Face writes them. Only
-safetensors and GGUF are read: neither can run code.
+A directory holds config.json, tokenizer.json and safetensors, as Hugging Face writes them.
 """
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,15 +14,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from engine import huge_pages
 from engine.errors import DraftlineError
 from engine.gguf_file import convert
 from engine.linear import Fp32Linear, Int8Linear, Linear, check_processor
+from engine.model_files import Tensors, read_json
 from engine.tokenizer import Tokenizer
 from engine.transformer import Config, Layer, Transformer, pair_up
+from engine.trimmed_vocabulary import EMBEDDING, HEAD, TrimmedVocabulary, read_trimmed_vocabulary
 
 Weights = Literal["fp32", "int8"]
 WEIGHTS: tuple[Weights, ...] = ("fp32", "int8")
@@ -33,11 +32,13 @@ FAMILIES = ("llama", "qwen2")
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A model ready to run. eos_ids: the token ids after which the text is over."""
+    """A model ready to run. eos_ids: the token ids after which the text is over. trimmed: whether it can say
+    only some of the tokenizer's tokens."""
 
     transformer: Transformer
     tokenizer: Tokenizer
     eos_ids: tuple[int, ...]
+    trimmed: bool
 
 
 def load_checkpoint(
@@ -51,10 +52,10 @@ def load_checkpoint(
         DraftlineError: the path, its architecture or its tokenizer is not one we can run.
     """
     with _directory(path) as directory:
-        config, tokenizer, eos_ids = _read_descriptions(directory)
-        transformer = _load_transformer(directory, config, tokenizer, weights, on_progress)
+        opened = _open(directory)
+        transformer = _load_transformer(opened, weights, on_progress)
         huge_pages.collapse()
-        return Checkpoint(transformer, tokenizer, eos_ids)
+        return Checkpoint(transformer, opened.tokenizer, opened.eos_ids, opened.trimmed is not None)
 
 
 def check_directory(directory: Path) -> None:
@@ -63,19 +64,24 @@ def check_directory(directory: Path) -> None:
     Raises:
         DraftlineError: a file is missing or cut short, or the model is not one that we can run.
     """
-    _read_descriptions(directory)
-    _Tensors(directory)
+    _open(directory)
 
 
-def _read_descriptions(directory: Path) -> tuple[Config, Tokenizer, tuple[int, ...]]:
-    description = _read_json(directory / "config.json")
+@dataclass(frozen=True)
+class _Opened:
+    """A model directory of which all has been read but the weights."""
+
+    config: Config
+    tokenizer: Tokenizer
+    eos_ids: tuple[int, ...]
+    tensors: Tensors
+    trimmed: TrimmedVocabulary | None
+
+
+def _open(directory: Path) -> _Opened:
+    description = read_json(directory / "config.json")
     config = read_config(description, directory)
     tokenizer = Tokenizer(directory / "tokenizer.json")
-    if tokenizer.vocab_size > config.vocab_size:
-        raise DraftlineError(
-            f"The tokenizer in {directory} has {tokenizer.vocab_size} tokens but the model only "
-            f"{config.vocab_size}: take both from the same model."
-        )
     eos_ids = _eos_ids(directory, description, tokenizer)
     # Matrices may have more rows than there are tokens, but the model's own end of a text must be one.
     if eos_ids and not 0 <= eos_ids[0] <= eos_ids[-1] < tokenizer.vocab_size:
@@ -83,7 +89,14 @@ def _read_descriptions(directory: Path) -> tuple[Config, Tokenizer, tuple[int, .
             f"The model in {directory} ends a text with token {eos_ids[-1]}, but its tokenizer has only "
             f"{tokenizer.vocab_size} tokens: take both from the same model."
         )
-    return config, tokenizer, eos_ids
+    tensors = Tensors(directory)
+    trimmed = read_trimmed_vocabulary(tensors, config.vocab_size - 1, tokenizer.vocab_size)
+    if trimmed is None and tokenizer.vocab_size > config.vocab_size:
+        raise DraftlineError(
+            f"The tokenizer in {directory} has {tokenizer.vocab_size} tokens but the model only "
+            f"{config.vocab_size}: take both from the same model."
+        )
+    return _Opened(config, tokenizer, eos_ids, tensors, trimmed)
 
 
 def read_config(description: dict[str, Any], source: Path) -> Config:
@@ -142,53 +155,10 @@ def read_config(description: dict[str, Any], source: Path) -> Config:
     return config
 
 
-class _Tensors:
-    """Every tensor of a directory's safetensors files, by name."""
-
-    def __init__(self, directory: Path) -> None:
-        index = directory / "model.safetensors.index.json"
-        names = ["model.safetensors"]
-        if index.exists():
-            places = _read_json(index).get("weight_map")
-            if not isinstance(places, dict) or not all(isinstance(name, str) for name in places.values()):
-                raise DraftlineError(f"{index} does not say where each tensor is; fetch the model again.")
-            names = sorted(set(places.values()))
-        self._directory = directory
-        self._files: dict[str, Any] = {}
-        for name in names:
-            path = directory / name
-            try:
-                opened = safe_open(path, framework="pt")
-            except (OSError, SafetensorError) as error:
-                raise DraftlineError(
-                    f"{path} cannot be read as safetensors ({error}); fetch the model again with "
-                    "`model-setup fetch`."
-                ) from error
-            self._files.update(dict.fromkeys(list(opened.keys()), opened))  # type: ignore[no-untyped-call]
-
-    def get(self, name: str, *shape: int) -> Tensor:
-        """The tensor ``name``, which must have ``shape``."""
-        if name not in self._files:
-            raise DraftlineError(
-                f"The model in {self._directory} has no tensor {name}; fetch the model again."
-            )
-        tensor: Tensor = self._files[name].get_tensor(name)
-        if tensor.shape != shape:
-            raise DraftlineError(
-                f"The tensor {name} in {self._directory} has shape {list(tensor.shape)} where its "
-                f"config.json says {list(shape)}; fetch the model again."
-            )
-        return tensor
-
-
 def _load_transformer(
-    directory: Path,
-    config: Config,
-    tokenizer: Tokenizer,
-    weights: Weights,
-    on_progress: Callable[[float], None] | None,
+    opened: _Opened, weights: Weights, on_progress: Callable[[float], None] | None
 ) -> Transformer:
-    tensors = _Tensors(directory)
+    config, tensors = opened.config, opened.tensors
     packed = Int8Linear if weights == "int8" else Fp32Linear
     check_processor(packed)
     hidden, head_dim, intermediate = config.hidden, config.head_dim, config.intermediate
@@ -236,13 +206,14 @@ def _load_transformer(
             down=linear([f"{prefix}.mlp.down_proj"], [hidden], intermediate, config.mlp_bias),
         )
 
-    embedding = tensors.get("model.embed_tokens.weight", config.vocab_size, hidden)
-    matrix = embedding if config.tied_head else tensors.get("lm_head.weight", config.vocab_size, hidden)
+    embedding = tensors.get(EMBEDDING, config.vocab_size, hidden)
+    trimmed = opened.trimmed is not None
+    matrix = embedding if config.tied_head else tensors.get(HEAD, config.vocab_size - trimmed, hidden)
 
     @torch.inference_mode()
     def head() -> Linear:
         # rows that pad the vocabulary stand for no token: they could only win by accident
-        return packed(matrix[: tokenizer.vocab_size], None)
+        return packed(matrix[: config.vocab_size - 1 if trimmed else opened.tokenizer.vocab_size], None)
 
     layers = []
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:  # packing a matrix keeps only one core busy
@@ -253,7 +224,8 @@ def _load_transformer(
                 on_progress(len(layers) / (config.layers + 1))
     if on_progress:
         on_progress(1.0)
-    return Transformer(config, embedding, layers, norm("model.norm"), packing_head.result())
+    final_norm, packed_head = norm("model.norm"), packing_head.result()
+    return Transformer(config, embedding, layers, final_norm, packed_head, opened.trimmed)
 
 
 def _eos_ids(directory: Path, description: dict[str, Any], tokenizer: Tokenizer) -> tuple[int, ...]:
@@ -261,7 +233,7 @@ def _eos_ids(directory: Path, description: dict[str, Any], tokenizer: Tokenizer)
     generation = directory / "generation_config.json"
     source, named = directory / "config.json", description.get("eos_token_id")
     if generation.exists():
-        source, named = generation, _read_json(generation).get("eos_token_id", named)
+        source, named = generation, read_json(generation).get("eos_token_id", named)
     ids = named if isinstance(named, list) else [] if named is None else [named]
     if not all(isinstance(token_id, int) for token_id in ids):
         raise DraftlineError(f"{source} names {named!r} as the end of a text; fetch the model again.")
@@ -280,18 +252,3 @@ def _directory(path: Path) -> Iterator[Path]:
             yield converted
     else:
         raise DraftlineError(f"There is no model at {path}; give a model directory or a GGUF file.")
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise DraftlineError(
-            f"{path.parent} is not a model directory: {path.name} is missing; fetch a model with "
-            "`model-setup fetch`."
-        ) from error
-    except (OSError, ValueError) as error:
-        raise DraftlineError(f"{path} cannot be read ({error}); fetch the model again.") from error
-    if not isinstance(content, dict):
-        raise DraftlineError(f"{path} does not hold a JSON object; fetch the model again.")
-    return content

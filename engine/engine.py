@@ -178,6 +178,11 @@ def load(
         )
     path = Path(oracle)
     checkpoint = load_checkpoint(path, chosen, on_progress)
+    if checkpoint.trimmed:
+        raise DraftlineError(
+            f"The model in {oracle} knows only some of its tokenizer's tokens, which does for a draft but "
+            "not for an oracle: choose a whole model."
+        )
     guessing = None
     if draft is not None:
         guessing = load_checkpoint(Path(draft), chosen)

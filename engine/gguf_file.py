@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import struct
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,6 +19,7 @@ from gguf.quants import dequantize
 from engine.errors import DraftlineError
 from engine.gguf_header import GgufFile, GgufTensor
 from engine.gguf_tokenizer import build_tokenizer
+from engine.model_files import replaced_directory
 
 _ARCHITECTURES = {"qwen2": "Qwen2ForCausalLM", "llama": "LlamaForCausalLM"}
 _TOP = {
@@ -54,19 +54,13 @@ def convert(gguf: Path, out: Path, progress: Callable[[int, int], None] | None =
     config = _config(source)
     tokenizer = build_tokenizer(source.metadata)
     tensors = _named_tensors(source, config)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as scratch:
-        fresh = Path(scratch) / "new"
-        fresh.mkdir()
+    with replaced_directory(out) as fresh:
         (fresh / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
         tokenizer.save(str(fresh / "tokenizer.json"), pretty=False)
         with (fresh / "model.safetensors").open("wb") as file:
             _write_safetensors(file, source, tensors, config, progress)
             file.flush()
             os.fsync(file.fileno())
-        if out.exists():
-            out.replace(Path(scratch) / "old")
-        fresh.replace(out)
 
 
 def _config(source: GgufFile) -> dict[str, Any]:

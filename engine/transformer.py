@@ -15,6 +15,7 @@ from torch.nn import functional
 from engine.attention import GRID, exact_attention, round_to_grid_
 from engine.kv_cache import KVCache
 from engine.linear import Linear
+from engine.trimmed_vocabulary import TrimmedVocabulary
 
 
 @dataclass(frozen=True)
@@ -55,14 +56,22 @@ class Transformer:
     """Weights and the forward pass. State lives in the KVCache that the caller passes in."""
 
     def __init__(
-        self, config: Config, embedding: Tensor, layers: list[Layer], norm: Tensor, head: Linear
+        self,
+        config: Config,
+        embedding: Tensor,
+        layers: list[Layer],
+        norm: Tensor,
+        head: Linear,
+        trimmed: TrimmedVocabulary | None = None,
     ) -> None:
-        """embedding: [vocab, hidden], any floating dtype; norms: [hidden] float32."""
+        """embedding: [vocab, hidden], any floating dtype; norms: [hidden] float32. trimmed: which tokens
+        embedding and head have rows for, where not for all."""
         self.config = config
         self._embedding = embedding
         self._layers = layers
         self._norm = norm
         self._head = head
+        self._trimmed = trimmed
         exponents = torch.arange(0, config.head_dim, 2, dtype=torch.float64) / config.head_dim
         self._frequencies = config.rope_theta**-exponents
         products = [
@@ -90,7 +99,7 @@ class Transformer:
         start = end - rows
         turns = self._turns(positions)
         hidden_rows = None if visible is None else (~visible).repeat(group, 1)
-        x = self._embedding[tokens].float()
+        x = self._embedding[tokens if self._trimmed is None else self._trimmed.rows(tokens)].float()
         for index, layer in enumerate(self._layers):
             qkv = layer.qkv(_rms_norm(x, layer.input_norm, config.norm_eps))
             heads = qkv.double().view(rows, -1, config.head_dim).transpose(0, 1)
@@ -112,8 +121,9 @@ class Transformer:
         return x
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """hidden [rows, hidden] -> [rows, vocab] float32."""
-        return self._head(_rms_norm(hidden, self._norm, self.config.norm_eps))
+        """hidden [rows, hidden] -> [rows, vocab] float32; minus infinity for a token without a row."""
+        logits = self._head(_rms_norm(hidden, self._norm, self.config.norm_eps))
+        return logits if self._trimmed is None else self._trimmed.spread(logits)
 
     def traffic(self, rows: int, slots: int, head: bool) -> tuple[int, int]:
         """What a pass of ``rows`` that see ``slots`` of the cache takes: bytes read, operations.

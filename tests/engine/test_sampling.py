@@ -100,6 +100,18 @@ def test_the_likeliest_tokens_begin_with_the_chosen_one(logits, temperature, k, 
     assert 0 < sum(chances) <= 1 + 1e-9
 
 
+@given(logits_rows, st.sampled_from([0.0, 0.7]), st.data())
+def test_a_token_of_no_chance_is_neither_drawn_nor_among_the_likeliest(logits, temperature, data):
+    """As a draft with a trimmed vocabulary says of the tokens it does not know."""
+    said = data.draw(st.integers(0, len(logits) - 1))
+    known = {said, *data.draw(st.sets(st.integers(0, len(logits) - 1)))}
+    logits = np.where(np.isin(np.arange(len(logits)), list(known)), logits, np.float32(-np.inf))
+    sampler = Sampler(temperature, seed=4)
+    assert sampler.choose(logits, 0) in known
+    assert set(sampler.distribution(logits).ids) <= known
+    assert {token for token, _ in sampler.likeliest(logits, 0, 4)} <= known
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_logits_that_are_no_numbers_are_refused(bad):
     logits = np.array([0.0, bad], dtype=np.float32)

@@ -1,0 +1,108 @@
+"""The files of a model directory: JSON and safetensors in, and a whole new directory out.
+
+Only safetensors are read, never a pickle: they cannot run code.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from engine.errors import DraftlineError
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in ``path``, a file of a model directory.
+
+    Raises:
+        DraftlineError: the file is missing or garbled.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise DraftlineError(
+            f"{path.parent} is not a model directory: {path.name} is missing; fetch a model with "
+            "`model-setup fetch`."
+        ) from error
+    except (OSError, ValueError) as error:
+        raise DraftlineError(f"{path} cannot be read ({error}); fetch the model again.") from error
+    if not isinstance(content, dict):
+        raise DraftlineError(f"{path} does not hold a JSON object; fetch the model again.")
+    return content
+
+
+class Tensors:
+    """Every tensor of a directory's safetensors files, by name. They stay on disk until they are taken."""
+
+    def __init__(self, directory: Path) -> None:
+        """Open the one file of ``directory``, or all that its index names.
+
+        Raises:
+            DraftlineError: a file is missing, cut short or no safetensors.
+        """
+        index = directory / "model.safetensors.index.json"
+        names = ["model.safetensors"]
+        if index.exists():
+            places = read_json(index).get("weight_map")
+            if not isinstance(places, dict) or not all(isinstance(name, str) for name in places.values()):
+                raise DraftlineError(f"{index} does not say where each tensor is; fetch the model again.")
+            names = sorted(set(places.values()))
+        self.directory = directory
+        self._files: dict[str, Any] = {}
+        for name in names:
+            path = directory / name
+            try:
+                opened = safe_open(path, framework="pt")
+            except (OSError, SafetensorError) as error:
+                raise DraftlineError(
+                    f"{path} cannot be read as safetensors ({error}); fetch the model again with "
+                    "`model-setup fetch`."
+                ) from error
+            self._files.update(dict.fromkeys(list(opened.keys()), opened))  # type: ignore[no-untyped-call]
+
+    def items(self) -> Iterator[tuple[str, Tensor]]:
+        """Each name with its tensor, one after the other."""
+        for name, file in self._files.items():
+            yield name, file.get_tensor(name)
+
+    def find(self, name: str) -> Tensor | None:
+        """The tensor ``name`` whatever its shape; None if there is none."""
+        return self._files[name].get_tensor(name) if name in self._files else None
+
+    def get(self, name: str, *shape: int) -> Tensor:
+        """The tensor ``name``, which must have ``shape``.
+
+        Raises:
+            DraftlineError: there is none, or it has another shape.
+        """
+        tensor = self.find(name)
+        if tensor is None:
+            raise DraftlineError(
+                f"The model in {self.directory} has no tensor {name}; fetch the model again."
+            )
+        if tensor.shape != shape:
+            raise DraftlineError(
+                f"The tensor {name} in {self.directory} has shape {list(tensor.shape)} where its "
+                f"config.json says {list(shape)}; fetch the model again."
+            )
+        return tensor
+
+
+@contextmanager
+def replaced_directory(target: Path) -> Iterator[Path]:
+    """A new directory to fill, which takes the place of ``target`` at the end: as a whole or not at all."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as scratch:
+        fresh = Path(scratch) / "new"
+        fresh.mkdir()
+        yield fresh
+        if target.exists():
+            target.replace(Path(scratch) / "old")
+        fresh.replace(target)
