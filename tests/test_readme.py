@@ -117,6 +117,8 @@ def test_a_command_is_understood(command, understand):
         check_pip(arguments)
     elif program == "python":
         script, *options = arguments
+        if script == "-m":
+            script = options.pop(0).replace(".", "/") + ".py"
         source = (ROOT / script).read_text(encoding="utf-8")
         assert all(f'"{option}"' in source for option in options if option.startswith("--"))
     else:

@@ -1,4 +1,4 @@
-"""The real model on real code: staged decoding writes plain decoding's text, token for token."""
+"""The real model on real code: every mode writes plain decoding's text, token for token."""
 
 from __future__ import annotations
 
@@ -10,20 +10,24 @@ import os
 import shutil
 import unittest
 import urllib
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 
-from engine import Engine, load
+from engine import Engine, SamplingParams, load
 from engine.cost_model import StepTimes
 from engine.katz import write_table
-from tests.benchmarks.fim import fim_prompts, run
+from tests.benchmarks.exactness import GREEDY, SAMPLED
+from tests.benchmarks.prompts import Prompt, decode, fim_prompts, humaneval_prompts
 
 pytestmark = pytest.mark.slow
 
-PROMPTS, TOKENS = 20, 48
+PROMPTS = 10
+HUMANEVAL_TOKENS, FIM_TOKENS = 64, 32
+SEEDS, SAMPLED_TOKENS = 3, 16
 # Trees as large as they may get: the more rows, the more there is to go wrong
 CHEAP_ROWS = StepTimes((1, 16, 32), (1.0, 1.2, 1.6))
 
@@ -53,18 +57,45 @@ def engine(
     return engine
 
 
-def test_staged_text_is_plain_text_on_library_files(engine: Engine, tmp_path: Path):
+def assert_nothing_is_lost(engine: Engine, prompts: list[Prompt], tokens: int) -> None:
+    assert len(prompts) == PROMPTS
+    different = []
+    cycles = 0
+    for prompt in prompts:
+        plain = decode(engine, prompt, SamplingParams(tokens, mode="plain")).tokens
+        assert len(plain) == tokens
+        for params in GREEDY:
+            decoded = decode(engine, prompt, replace(params, max_tokens=tokens))
+            if decoded.tokens != plain:
+                different.append((prompt.name, params.mode, plain, decoded.tokens))
+            cycles += decoded.cycles
+    assert different == []
+    assert cycles < 0.8 * len(GREEDY) * PROMPTS * tokens  # else there was little to compare
+
+
+def test_standard_and_staged_texts_of_humaneval_are_plain_texts(engine: Engine):
+    prompts = humaneval_prompts(engine)
+    assert len(prompts) == 164
+    assert_nothing_is_lost(engine, prompts[:: len(prompts) // PROMPTS][:PROMPTS], HUMANEVAL_TOKENS)
+
+
+def test_standard_and_staged_texts_of_library_files_are_plain_texts(engine: Engine, tmp_path: Path):
     for module in Path(os.__file__).parent.glob("*.py"):
         shutil.copy(module, tmp_path)
+    assert_nothing_is_lost(engine, fim_prompts(tmp_path, PROMPTS, engine), FIM_TOKENS)
+
+
+@pytest.mark.parametrize("engine", ["int8"], indirect=True)
+def test_the_same_seed_gives_the_same_text_plain_and_staged(engine: Engine):
+    """In all settings of temperature and filter."""
     different = []
-    plain_tokens = staged_cycles = 0
-    for index, (prompt, context) in enumerate(fim_prompts(tmp_path, PROMPTS, engine)):
-        plain, _, _ = run(engine, prompt, context, TOKENS, "plain")
-        staged, _, cycles = run(engine, prompt, context, TOKENS, "staged")
-        if staged != plain:
-            different.append((index, plain, staged))
-        plain_tokens += len(plain)
-        staged_cycles += cycles
+    staged_cycles = 0
+    for seed, prompt in enumerate(humaneval_prompts(engine)[:SEEDS]):
+        for params in SAMPLED:
+            params = replace(params, seed=seed, max_tokens=SAMPLED_TOKENS)
+            staged = decode(engine, prompt, params)
+            if staged.tokens != decode(engine, prompt, replace(params, mode="plain")).tokens:
+                different.append(params)
+            staged_cycles += staged.cycles
     assert different == []
-    assert plain_tokens == PROMPTS * TOKENS
-    assert staged_cycles < 0.7 * plain_tokens  # else there was little to compare
+    assert staged_cycles < 0.9 * SEEDS * len(SAMPLED) * SAMPLED_TOKENS
