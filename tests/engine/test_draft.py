@@ -162,3 +162,29 @@ def test_guesses_of_the_stage_below_cost_no_pass_of_their_own(models, monkeypatc
     assert passes["alone"] <= depth["alone"] + 1
     assert passes["with draft2"] < passes["alone"]
     assert depth["with draft2"] >= depth["alone"]
+
+
+@pytest.mark.parametrize("shape", ["tree", "chain"])
+@pytest.mark.parametrize("below", [None, Draft2(None)], ids=["draft alone", "draft and draft2"])
+def test_the_ablations_switches_change_the_guesses_and_never_the_text(models, shape, below):
+    oracle, stage = oracle_of(models["large"]), draft(models["small"], below)
+    params = SamplingParams(40, shape=shape)
+    prompt = [1, 2, 3, 4, 1, 2, 3]
+    request = Request(prompt, prompt)
+    trees = []
+    choose_rows = oracle.choose_rows
+
+    def spy(tree: TokenTree, limit: int) -> list[int]:
+        trees.append((tree, choose_rows(tree, limit)))
+        return trees[-1][1]
+
+    oracle.choose_rows = spy  # type: ignore[method-assign]
+    with torch.inference_mode():
+        done = list(decode(oracle, stage, coupled(Sampler()), False, request, params))
+    assert text_of(done) == text_of(cycles(oracle_of(models["large"]), None, prompt))
+    widest = max(
+        sum(tree.parents[node] == parent for node in nodes) for tree, nodes in trees for parent in nodes
+    )
+    assert widest == 1 if shape == "chain" else widest > 1
+    origins = {origin for tree, nodes in trees for origin in (tree.origins[node] for node in nodes[1:])}
+    assert origins == ({"draft"} if below is None else {"draft", "draft2"})

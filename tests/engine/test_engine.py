@@ -36,8 +36,10 @@ def engine(request: pytest.FixtureRequest, model: Path) -> Engine:
     return ready(model, request.param)
 
 
-def text(engine: Engine, prompt: list[int], max_tokens: int = 40, mode: str = "staged") -> list[int]:
-    cycles = engine.generate(prompt, SamplingParams(max_tokens=max_tokens, mode=mode))
+def text(
+    engine: Engine, prompt: list[int], max_tokens: int = 40, mode: str = "staged", **params: object
+) -> list[int]:
+    cycles = engine.generate(prompt, SamplingParams(max_tokens=max_tokens, mode=mode, **params))
     return [token for cycle in cycles for token in cycle.tokens]
 
 
@@ -275,6 +277,13 @@ def test_greedy_standard_decoding_writes_the_same_whatever_approximates(
     cycles = list(engine.generate(BASE, params))
     assert [token for cycle in cycles for token in cycle.tokens] == expected
     assert all(cycle.rows <= 4 for cycle in cycles)
+    assert text(engine, BASE, 20, "standard", approximation=approximation, gamma=None) == expected
+
+
+def test_without_a_draft_it_cannot_guess_alone(engine):
+    with pytest.raises(DraftlineError, match="no draft model") as raised:
+        list(engine.generate(BASE, SamplingParams(guessers="draft")))
+    assert_one_sentence(raised.value)
 
 
 @pytest.mark.parametrize("approximation", ["draft", "trigram"])
@@ -305,6 +314,8 @@ def test_a_draft_of_another_tokenizer_is_refused(model: Path, tmp_path: Path):
         ("mode", "fast"),
         ("approximation", "guess"),
         ("gamma", 0),
+        ("guessers", "all of them"),
+        ("shape", "bush"),
         ("lenience", 0.0),
         ("lenience", 1.5),
     ],

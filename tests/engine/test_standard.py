@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.acceptance import walk
-from engine.cost_model import StepTimes
-from engine.request import Origin
+from engine.cost_model import StepTimes, best_gamma
+from engine.request import Origin, Spent
 from engine.sampling import Distribution, Sampler
 from engine.stages import Request, coupled
-from engine.standard import SampledChain, residual
+from engine.standard import Experience, SampledChain, residual
 from engine.tree import ROOT, TokenTree
 
 VOCAB = 4
@@ -159,3 +159,41 @@ def test_a_smaller_lenience_accepts_more():
         accepted.append(count)
     assert accepted == sorted(accepted)
     assert accepted[-1] > accepted[0]
+
+
+def test_gamma_grows_with_the_guesses_that_were_right_and_shrinks_with_those_that_were_not():
+    """None: the one that pays by alpha and c, where a guess costs a tenth of an oracle's step."""
+
+    def proposed(chain: SampledChain) -> int:
+        tree = TokenTree(0)
+        chain.propose(tree, 30, 1.0)
+        return len(tree) - 1
+
+    sizes = []
+    for right in (0, 25, 40):
+        known = Experience(spent=Spent(1, 100, seconds=10.0))
+        for _ in range(40):
+            known.statistics.observe("guess", right > 0)
+            right -= 1
+        chain = SampledChain(Toy(), None, 1.0, FREE, known)
+        chain.begin(Request([0], [0], Sampler(1.0)))
+        sizes.append(proposed(chain))
+        assert sizes[-1] == max(1, best_gamma(known.alpha, 0.1, 30))
+    assert sizes[0] == 1  # it goes on trying
+    assert sizes == sorted(set(sizes))
+
+
+def test_an_accepted_guess_raises_alpha_and_a_refused_one_lowers_it():
+    known = Experience()
+    chain = SampledChain(Toy(), 2, 1.0, FREE, known)
+    chain.begin(Request([0], [0], Sampler(1.0)))
+    tree = TokenTree(0)
+    chain.propose(tree, 2, 1.0)
+    before = known.alpha
+    chain.advance(tree, [ROOT, 1, 2], [*tree.tokens[1:], 0])
+    after = known.alpha
+    chain.propose(tree := TokenTree(0), 2, 1.0)
+    chain.advance(tree, [ROOT], [0])
+    assert before < after > known.alpha
+    assert known.spent.rows == 4
+    assert known.seconds > 0

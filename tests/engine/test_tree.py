@@ -117,3 +117,15 @@ def test_the_root_never_sees_its_descendants():
     tree = TokenTree(7)
     tree.add(tree.add(ROOT, 1, 0.5, "draft"), 2, 0.5, "draft")
     assert mask(tree)[ROOT].tolist() == [True, False, False]
+
+
+def test_of_a_chain_only_the_path_of_the_best_children_is_worth_anything():
+    tree = TokenTree(9, "chain")
+    poor = tree.add(ROOT, 1, 0.3, "draft2")
+    tree.add(poor, 2, 0.29, "draft2")
+    good = tree.add(ROOT, 3, 0.6, "draft")
+    below = tree.add(good, 4, 0.2, "draft")
+    assert tree.best(10) == [ROOT, good, below]
+    tree.rescore(good, 0.1)
+    assert tree.best(10) == [ROOT, poor, poor + 1]
+    assert tree.best(10, among=[poor + 1, good]) == [poor + 1]
