@@ -27,6 +27,7 @@ from engine.standard import (
     RandomApproximation,
     SampledChain,
 )
+from engine.step_times import recall_or_measure
 
 MAX_CONTEXT = 2048  # tokens of prompt and output together: what the cache is allocated for
 MEASURED_ROWS = (1, 2, 4, 8, 16, 32)
@@ -35,7 +36,14 @@ MEASURED_ROWS = (1, 2, 4, 8, 16, 32)
 class Engine:
     """An oracle with the stages below it. Use it from one thread at a time."""
 
-    def __init__(self, name: str, oracle: Checkpoint, draft: Checkpoint | None, weights: Weights) -> None:
+    def __init__(
+        self,
+        name: str,
+        oracle: Checkpoint,
+        draft: Checkpoint | None,
+        weights: Weights,
+        step_times: Path | None = None,
+    ) -> None:
         self.name = name
         self.tokenizer = oracle.tokenizer
         self.eos_ids = oracle.eos_ids
@@ -45,14 +53,17 @@ class Engine:
         self.load_seconds = 0.0
         capacity = self.max_context + MOST_GUESSES + 1
         reader = Reader(oracle.transformer, capacity)
-        self._oracle = Oracle(reader, reader.measure(MEASURED_ROWS))
+        times = recall_or_measure(reader, MEASURED_ROWS, weights, self.device, step_times)
+        self._oracle = Oracle(reader, times)
         self._request: Request | None = None  # the latest, whose text the cache holds
         self._table: NgramTable | None = None
         self._draft: Reader | None = None
         self._draft_times = self.step_times
         if draft is not None:
             self._draft = Reader(draft.transformer, capacity)
-            self._draft_times = self._draft.measure(MEASURED_ROWS)
+            self._draft_times = recall_or_measure(
+                self._draft, MEASURED_ROWS, weights, self.device, step_times
+            )
         self._guessing = self._chains()
         self._experience = {name: Experience() for name in APPROXIMATIONS}
 
@@ -158,12 +169,14 @@ def load(
     device: str = "auto",
     weights: str = "auto",
     on_progress: Callable[[float], None] | None = None,
+    step_times: Path | None = None,
 ) -> Engine:
     """Load a model and put the stages together.
 
     oracle: a model directory or a GGUF file. draft: a smaller model that guesses. draft2: a trigram table.
     All three must have the same tokenizer. device: auto or cpu. weights: auto (int8, the fastest on a CPU),
-    fp32 or int8. on_progress: called with the fraction done.
+    fp32 or int8. on_progress: called with the fraction done. step_times: a file in which the measured step
+    times are kept for the next start; None measures them every time, which takes about a second.
 
     Raises:
         DraftlineError: anything that cannot be loaded, in one sentence.
@@ -192,7 +205,7 @@ def load(
                 "one of the same family."
             )
     name = path.stem if path.is_file() else path.resolve().name
-    engine = Engine(name, checkpoint, guessing, chosen)
+    engine = Engine(name, checkpoint, guessing, chosen, step_times)
     if draft2 is not None:
         engine.use_table(Path(draft2))
     engine.load_seconds = time.perf_counter() - started

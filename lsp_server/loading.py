@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from engine.errors import DraftlineError
 from lsp_server.completions import Completer
 from lsp_server.settings import Settings
-from model_setup.store import general_trigram_path, resolve_model, trigram_path
+from model_setup.store import general_trigram_path, resolve_model, step_times_path, trigram_path
 
 if TYPE_CHECKING:
     from engine.engine import Engine
@@ -34,6 +34,7 @@ def load_completer(settings: Settings, on_progress: Callable[[float], None] | No
         device=settings.device,
         weights=settings.weights,
         on_progress=on_progress,
+        step_times=step_times_path(),
     )
     if settings.draft2 is None:
         _use_trigram(engine, settings.repository)

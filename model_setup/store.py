@@ -3,6 +3,7 @@
 home()/models/<name>/              a converted model and its manifest
 home()/trigrams/<repository>/      what was counted in one repository
 home()/partial/<name>/             a download that is under way or broke off
+home()/step_times.json             how long this machine's forward passes take; measured again when missing
 """
 
 from __future__ import annotations
@@ -60,6 +61,10 @@ def trigram_path(repository: Path, tokenizer_fingerprint: str) -> Path:
 def general_trigram_path(tokenizer_fingerprint: str) -> Path:
     """The file for the table of code in general, which every repository's table is built on."""
     return home() / "trigrams" / "general" / f"{tokenizer_fingerprint[:16]}.trigram"
+
+
+def step_times_path() -> Path:
+    return home() / "step_times.json"
 
 
 def sha256_of(path: Path) -> str:

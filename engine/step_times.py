@@ -1,0 +1,105 @@
+"""Step times, measured once a day and kept in a file that the caller names.
+
+Measuring takes about a second of every start. The times belong to a machine and the shape of a model, not
+to its weights' values, so the key holds what they depend on and nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import math
+import platform
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from engine.cost_model import StepTimes
+from engine.reader import Reader
+
+# A laptop that was busy, hot or on battery when it was measured has wrong times for a while. A day bounds
+# that, and a second a day is not felt; a cleverer rule would have to tell a busy machine from a slow one.
+KEPT_SECONDS = 24 * 3600
+
+
+def recall_or_measure(
+    reader: Reader, rows: Sequence[int], weights: str, device: str, path: Path | None
+) -> StepTimes:
+    """The times of ``reader``'s forward pass for these row counts: from ``path``, or measured and put there.
+
+    weights, device: how the model is held and where. path: None measures every time. What cannot be read
+    there, is old, or was measured on another machine is measured anew; that it cannot be written is no error.
+    """
+    if path is None:
+        return reader.measure(rows)
+    key = {
+        "processor": processor(),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "device": device,
+        "weights": weights,
+        "model": dataclasses.asdict(reader.transformer.config),
+        "rows": list(rows),
+    }
+    entries = _read(path)
+    for entry in entries:
+        if entry["key"] == key:
+            return StepTimes(tuple(rows), tuple(entry["seconds"]))
+    times = reader.measure(rows)
+    entries.append({"key": key, "measured": time.time(), "seconds": list(times.seconds)})
+    _write(path, entries)
+    return times
+
+
+def processor() -> str:
+    """What the processor calls itself; on a system that does not tell, its architecture."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:  # not Linux
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    """The entries of ``path`` that can be used and are not old."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return []
+    return [entry for entry in content if _usable(entry)] if isinstance(content, list) else []
+
+
+def _usable(entry: Any) -> bool:
+    try:
+        seconds, age = entry["seconds"], time.time() - entry["measured"]
+        # an age below 0: the clock was set back since, so nobody knows how old it is
+        return (
+            0 <= age < KEPT_SECONDS
+            and len(seconds) == len(entry["key"]["rows"])
+            and all(isinstance(second, float) and 0 < second < math.inf for second in seconds)
+        )
+    except (TypeError, KeyError, IndexError):
+        return False
+
+
+def _write(path: Path, entries: list[dict[str, Any]]) -> None:
+    temporary: Path | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
+        ) as file:
+            temporary = Path(file.name)
+            json.dump(entries, file, indent=1)
+        temporary.replace(path)
+    except OSError:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
