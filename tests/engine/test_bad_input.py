@@ -85,11 +85,7 @@ def test_a_draft_whose_weights_are_no_numbers_is_one_sentence_and_plain_decoding
     tensors = load_file(draft / "model.safetensors")
     tensors[tensor].fill_(wrong)
     save_file(tensors, draft / "model.safetensors", {"format": "pt"})
-    try:
-        engine = load(models / "oracle", draft=draft, weights=weights)
-    except DraftlineError as refused:
-        assert str(draft) in str(refused)
-        return
+    engine = load(models / "oracle", draft=draft, weights=weights)
     engine._oracle.times = StepTimes((1, 32), (1.0, 1.0))  # so that asking the draft pays
     with pytest.raises(DraftlineError, match=r"not numbers.*\.$"):
         text(engine, **mode)
