@@ -19,14 +19,14 @@ from torch import Tensor
 from engine import huge_pages
 from engine.errors import DraftlineError
 from engine.gguf_file import convert
-from engine.linear import Fp32Linear, Int8Linear, Linear, check_processor
+from engine.linear import Linear, choose_linear
 from engine.model_files import Tensors, read_json
 from engine.tokenizer import Tokenizer
 from engine.transformer import Config, Layer, Transformer, pair_up
 from engine.trimmed_vocabulary import EMBEDDING, HEAD, TrimmedVocabulary, read_trimmed_vocabulary
 
-Weights = Literal["fp32", "int8"]
-WEIGHTS: tuple[Weights, ...] = ("fp32", "int8")
+Weights = Literal["fp32", "bf16", "fp16", "int8"]
+WEIGHTS: tuple[Weights, ...] = ("fp32", "bf16", "fp16", "int8")
 FAMILIES = ("llama", "qwen2")
 
 
@@ -159,8 +159,7 @@ def _load_transformer(
     opened: _Opened, weights: Weights, on_progress: Callable[[float], None] | None
 ) -> Transformer:
     config, tensors = opened.config, opened.tensors
-    packed = Int8Linear if weights == "int8" else Fp32Linear
-    check_processor(packed)
+    packed = choose_linear(weights)
     hidden, head_dim, intermediate = config.hidden, config.head_dim, config.intermediate
 
     def linear(names: list[str], outs: list[int], width: int, biased: bool) -> Linear:

@@ -175,8 +175,9 @@ def load(
 
     oracle: a model directory or a GGUF file. draft: a smaller model that guesses. draft2: a trigram table.
     All three must have the same tokenizer. device: auto or cpu. weights: auto (int8, the fastest on a CPU),
-    fp32 or int8. on_progress: called with the fraction done. step_times: a file in which the measured step
-    times are kept for the next start; None measures them every time, which takes about a second.
+    fp32, bf16 (on processors with AVX-512) or int8. on_progress: called with the fraction done. step_times: a
+    file in which the measured step times are kept for the next start; None measures them every time, which
+    takes about a second.
 
     Raises:
         DraftlineError: anything that cannot be loaded, in one sentence.
@@ -187,7 +188,8 @@ def load(
     chosen = next((kind for kind in WEIGHTS if kind == ("int8" if weights == "auto" else weights)), None)
     if chosen is None:
         raise DraftlineError(
-            f"There are no weights of kind {weights!r}; choose auto, {' or '.join(WEIGHTS)}."
+            f"There are no weights of kind {weights!r}; choose auto, "
+            f"{', '.join(WEIGHTS[:-1])} or {WEIGHTS[-1]}."
         )
     path = Path(oracle)
     checkpoint = load_checkpoint(path, chosen, on_progress)

@@ -1,26 +1,22 @@
-"""Matrix products with prepacked weights, in which rows never influence each other.
+"""Matrix products in which rows never influence each other, and the choice of the one to use.
 
 A tree of guesses is checked as rows of one product. The output is exactly the oracle's only if a row's
-result does not depend on how many other rows there are, so each kind keeps that promise bit for bit:
-
-* int8: each row is scaled by its own maximum, products are summed as integers (exact in any order).
-* fp32: oneDNN's packed product runs the same kernel from two rows on, so a single row is padded.
+result does not depend on how many other rows there are, what they hold and which place it has: bit for bit.
 """
 
 from __future__ import annotations
 
 import functools
 import platform
-import warnings
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from engine.errors import DraftlineError
-
-FP32_ROWS = 8  # cost no more than one in a packed fp32 product: the weights are read once either way
+from engine.linear_packed import Bf16Linear, Fp32Linear, Int8Linear
+from engine.linear_portable import PortableFp32Linear, PortableInt8Linear
 
 
 class Linear(Protocol):
@@ -32,85 +28,45 @@ class Linear(Protocol):
     def __call__(self, x: Tensor) -> Tensor: ...
 
 
-class Fp32Linear:
-    """float32 weights, packed once for oneDNN."""
+LinearKind = Callable[[Tensor, Tensor | None], Linear]
+"""weight [out, in], bias [out] or None, both of any floating dtype -> their product."""
 
-    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
-        """weight [out, in], bias [out] or None; any floating dtype."""
-        dense = weight.float().contiguous()
-        self._packed = torch.ops.mkldnn._reorder_linear_weight(dense, FP32_ROWS)
-        self._bias = None if bias is None else bias.float()
-        self.weights = dense.numel()
-        self.weight_bytes = dense.numel() * 4
-
-    def __call__(self, x: Tensor) -> Tensor:
-        rows = x.shape[0]
-        if rows < FP32_ROWS:
-            x = functional.pad(x, (0, 0, 0, FP32_ROWS - rows))
-        out: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._packed, self._bias, "none", [], "")
-        return out[:rows]
+CPU_KINDS: dict[str, tuple[LinearKind, ...]] = {
+    "fp32": (Fp32Linear, PortableFp32Linear),
+    "bf16": (Bf16Linear,),
+    "fp16": (),
+    "int8": (Int8Linear, PortableInt8Linear),
+}
+"""What multiplies weights of a kind on a CPU, the fastest first."""
 
 
-class Int8Linear:
-    """int8 weights, one scale per output row; activations rounded to int8, one scale per input row."""
-
-    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
-        """weight [out, in], bias [out] or None; any floating dtype."""
-        dense = weight.float()
-        scale = dense.abs().amax(dim=1).clamp_min(1e-12) / 127
-        integers = (dense / scale[:, None]).round_().to(torch.int8)
-        self._packed = _pack_int8(integers, scale)
-        self._bias = None if bias is None else bias.float()
-        self._levels = activation_levels()
-        self.weights = self.weight_bytes = integers.numel()
-
-    def __call__(self, x: Tensor) -> Tensor:
-        largest = x.abs().amax(dim=1, keepdim=True).clamp_min_(1e-12)
-        out = _product_int8(x / largest, self._packed, self._levels)
-        out *= largest
-        if self._bias is not None:
-            out += self._bias
-        return out
-
-
-def check_processor(kind: type[Fp32Linear] | type[Int8Linear]) -> None:
-    """Try a small product of this kind.
+def choose_linear(weights: str) -> LinearKind:
+    """The fastest product for ``weights``, a key of CPU_KINDS, that keeps rows apart on this processor.
 
     Raises:
-        DraftlineError: PyTorch has none for this processor (seen where its only engine is qnnpack: ARM).
+        DraftlineError: there is none.
     """
-    try:
-        kind(torch.ones(16, 64), None)(torch.ones(1, 64))
-    except (AttributeError, RuntimeError) as error:
-        raise DraftlineError(
-            f"PyTorch {torch.__version__} has no packed products for this processor ({platform.machine()}); "
-            "Draftline needs an x86-64 machine for now."
-        ) from error
+    for kind in CPU_KINDS[weights]:
+        if keeps_rows_apart(kind):
+            return kind
+    raise DraftlineError(
+        f"This processor ({platform.machine()}) has no product of {weights} weights that is fast and keeps "
+        "rows apart, as lossless guessing needs it: use int8 weights, which run on every processor."
+    )
 
 
 @functools.cache
-def activation_levels() -> int:
-    """The largest activation magnitude whose int8 products this CPU sums without saturating: 127, or 63.
-
-    Without VNNI the product adds pairs in 16 bits, and two products of an 8-bit activation do not fit.
-    """
-    length = 64
-    packed = _pack_int8(torch.full((16, length), 127, dtype=torch.int8), torch.ones(16))
-    exact = torch.allclose(_product_int8(torch.ones(2, length), packed, 127), torch.tensor(length * 127.0))
-    return 127 if exact else 63
-
-
-def _pack_int8(integers: Tensor, scale: Tensor) -> object:
-    zero_points = torch.zeros(integers.shape[0], dtype=torch.long)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch announces the end of its quantized tensors at every use
-        quantized = torch._make_per_channel_quantized_tensor(integers, scale.double(), zero_points, 0)
-        return torch.ops.quantized.linear_prepack(quantized, None)
-
-
-def _product_int8(x: Tensor, packed: object, levels: int) -> Tensor:
-    """Round x [rows, in], all within [-1, 1], to ``levels`` steps and multiply -> [rows, out] float32."""
-    out: Tensor = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
-        x, 1 / levels, levels + 1, packed
-    )
-    return out
+def keeps_rows_apart(kind: LinearKind) -> bool:
+    """Try a product of middling size: does it run, is it right, and is a row's result always the same?"""
+    generator = torch.Generator().manual_seed(0)
+    weight = torch.randn(600, 1100, generator=generator)
+    x = torch.randn(33, 1100, generator=generator)
+    try:
+        linear = kind(weight, None)
+        alone = torch.cat([linear(row[None]) for row in x])
+        together = [linear(x[-rows:]) for rows in (2, 5, 8, 9, 16, 17, 33)]
+    except (AttributeError, RuntimeError):  # PyTorch lacks the kernel, or its build for this processor does
+        return False
+    exact = x.double() @ weight.double().T
+    right = bool(((alone - exact).norm(dim=1) < 0.05 * exact.norm(dim=1)).all())
+    return right and all(torch.equal(some, alone[-len(some) :]) for some in together)

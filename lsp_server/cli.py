@@ -51,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     model.add_argument(
         "--weights",
-        choices=("auto", "fp32", "int8"),
+        choices=("auto", "int8", "fp32", "bf16"),
         default=argparse.SUPPRESS,
         help="how the weights are held (auto: what is fastest here)",
     )

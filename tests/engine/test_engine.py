@@ -70,7 +70,8 @@ def test_by_default_weights_are_int8(model: Path):
     ("arguments", "message"),
     [
         ({"device": "gpu9"}, "gpu9.*cpu"),
-        ({"weights": "int3"}, "int3.*auto, fp32 or int8"),
+        ({"weights": "int3"}, "int3.*auto, fp32, bf16, fp16 or int8"),
+        ({"weights": "fp16"}, "fp16 weights.*use int8"),
         ({"draft2": "nowhere"}, "nowhere"),
     ],
 )
