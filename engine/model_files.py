@@ -74,7 +74,11 @@ class Tensors:
 
     def find(self, name: str) -> Tensor | None:
         """The tensor ``name`` whatever its shape; None if there is none."""
-        return self._files[name].get_tensor(name) if name in self._files else None
+        for spelled in spellings(name):
+            if spelled in self._files:
+                tensor: Tensor = self._files[spelled].get_tensor(spelled)
+                return tensor
+        return None
 
     def get(self, name: str, *shape: int) -> Tensor:
         """The tensor ``name``, which must have ``shape``.
@@ -93,6 +97,11 @@ class Tensors:
                 f"config.json says {list(shape)}; fetch the model again."
             )
         return tensor
+
+
+def spellings(name: str) -> tuple[str, str]:
+    """As a tensor is called, today and in GPT-2's own files."""
+    return name, name.removeprefix("transformer.")
 
 
 @contextmanager

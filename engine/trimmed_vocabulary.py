@@ -18,12 +18,13 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from engine.config import read_config
 from engine.errors import DraftlineError
-from engine.model_files import Tensors, read_json, replaced_directory
+from engine.families import HEAD
+from engine.model_files import Tensors, read_json, replaced_directory, spellings
 from engine.tokenizer import Tokenizer
 
 TOKEN_IDS = "token_ids"
-EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 
 
 class TrimmedVocabulary:
@@ -84,12 +85,13 @@ def trim_vocabulary(source: Path, target: Path, token_ids: Sequence[int]) -> Non
     dropped = torch.ones(vocab_size, dtype=torch.bool)
     dropped[kept] = False
     description = read_json(source / "config.json")
+    embedding = read_config(description, source).family.embedding
     trimmed: dict[str, Tensor] = {TOKEN_IDS: kept}
     for name, tensor in tensors.items():
-        if name == EMBEDDING:
+        if name in spellings(f"{embedding}.weight"):
             unknown = tensor[:vocab_size][dropped].float().mean(dim=0, keepdim=True)
             tensor = torch.cat([tensor[kept], unknown.to(tensor.dtype)])
-        elif name == HEAD:
+        elif name == f"{HEAD}.weight":
             tensor = tensor[kept]
         trimmed[name] = tensor
     description["vocab_size"] = len(kept) + 1

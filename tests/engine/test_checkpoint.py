@@ -14,8 +14,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from engine.checkpoint import FAMILIES, load_checkpoint
+from engine.checkpoint import load_checkpoint
 from engine.errors import DraftlineError
+from engine.families import FAMILIES
 from tests import tiny_gguf
 from tests.engine.tiny_models import (
     SIZES,
@@ -85,6 +86,18 @@ def test_sharded_safetensors_are_one_model(sound: Path, model: Path):
     assert torch.equal(logits(model), logits(sound))
 
 
+@pytest.mark.parametrize("family", ["gpt2", "gpt_bigcode"])
+def test_tensors_may_leave_out_the_first_word_of_their_names(tmp_path: Path, family):
+    """As in GPT-2's own files, which hold the causal masks too."""
+    whole = write_model(tmp_path / "whole", family)
+    older = Path(shutil.copytree(whole, tmp_path / "older"))
+    tensors = load_file(whole / "model.safetensors")
+    tensors = {name.removeprefix("transformer."): tensor for name, tensor in tensors.items()}
+    tensors["h.0.attn.bias"] = torch.ones(1, 1, 192, 192).tril()
+    save_file(tensors, older / "model.safetensors")
+    assert torch.equal(logits(older), logits(whole))
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_is_read_as_it_is(model: Path, dtype):
     change_tensors(model, lambda tensors: tensors.update({n: t.to(dtype) for n, t in tensors.items()}))
@@ -145,7 +158,7 @@ def test_a_generation_config_that_names_no_end_hides_none(model: Path):
     assert 7 in load_checkpoint(model, "fp32").eos_ids
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ["llama", "qwen2"])
 def test_a_gguf_file_loads_as_the_model_it_was_made_of(tmp_path: Path, family):
     """In F32 nothing is lost but what fp16 rounds."""
     weights = tiny_gguf.tiny_weights(bias=family == "qwen2")
@@ -280,39 +293,7 @@ def test_a_tokenizer_larger_than_the_vocabulary_is_refused(model: Path):
 
 
 @pytest.mark.parametrize(
-    ("values", "named"),
-    [
-        ({"rope_parameters": {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e4}}, "rope scaling"),
-        ({"rope_parameters": None, "rope_scaling": {"type": "linear", "factor": 2.0}}, "rope scaling"),
-        ({"rope_parameters": None, "rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, "rope scaling"),
-        ({"use_sliding_window": True, "sliding_window": 64}, "sliding-window"),
-        ({"hidden_act": "gelu"}, "gelu"),
-        ({"quantization_config": {"quant_method": "fp8"}}, "quantized weights"),
-    ],
-)
-def test_a_variant_that_we_do_not_compute_is_named(model: Path, values, named):
-    change_config(model, **values)
-    assert named in refusal(model)
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"num_attention_heads": 0},
-        {"num_attention_heads": "many"},
-        {"num_attention_heads": None},
-        {"num_key_value_heads": 3},
-        {"num_key_value_heads": -2},
-        {"hidden_size": None},
-        {"hidden_size": -64},
-        {"head_dim": 15},
-        {"rms_norm_eps": "small"},
-        {"rope_parameters": "default"},
-        {"rope_parameters": {"rope_theta": "large"}},
-        {"max_position_embeddings": 0},
-        {"num_hidden_layers": [2]},
-        {"eos_token_id": "end"},
-    ],
+    "values", [{"num_attention_heads": 0}, {"hidden_size": None}, {"eos_token_id": "end"}]
 )
 def test_a_config_with_an_impossible_value_is_refused(model: Path, values):
     (model / "generation_config.json").unlink()

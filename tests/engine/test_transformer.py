@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from engine.families import FAMILIES
 from engine.tokenizer import Tokenizer
 from engine.transformer import Transformer
 from tests.engine.tiny_models import (
@@ -41,8 +42,109 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "llama with one key head": {"family": "llama", "num_key_value_heads": 1},
     "llama with heads narrower than hidden / heads": {"family": "llama", "head_dim": 8},
     "llama with all biases": {"family": "llama", "attention_bias": True, "mlp_bias": True},
+    "llama with another activation": {"family": "llama", "hidden_act": "gelu"},
+    "qwen3": {"family": "qwen3", "head_dim": 24},
+    "qwen3 with a tied head and biases": {
+        "family": "qwen3",
+        "head_dim": 16,
+        "tie_word_embeddings": True,
+        "attention_bias": True,
+    },
+    "granite": {
+        "family": "granite",
+        "embedding_multiplier": 12.0,
+        "attention_multiplier": 0.1,
+        "residual_multiplier": 0.22,
+        "logits_scaling": 8.0,
+    },
+    "granite with a tied head and all biases": {
+        "family": "granite",
+        "embedding_multiplier": 3.0,
+        "attention_multiplier": 0.3,
+        "residual_multiplier": 0.5,
+        "logits_scaling": 2.0,
+        "tie_word_embeddings": True,
+        "attention_bias": True,
+        "mlp_bias": True,
+    },
+    "starcoder2": {"family": "starcoder2"},
+    "starcoder2 with a tied head and a long window": {
+        "family": "starcoder2",
+        "tie_word_embeddings": True,
+        "sliding_window": 4096,
+    },
+    "starcoder2 without biases": {"family": "starcoder2", "use_bias": False},
+    "stablelm": {"family": "stablelm"},
+    "stablelm with biases and half a head that turns": {
+        "family": "stablelm",
+        "use_qkv_bias": True,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5},
+    },
+    "gpt2": {"family": "gpt2", "tie_word_embeddings": True},
+    "gpt2 with a head of its own": {"family": "gpt2"},
+    "gpt2 four times as wide inside, with unscaled attention": {
+        "family": "gpt2",
+        "intermediate_size": None,
+        "scale_attn_weights": False,
+    },
+    "gpt_bigcode": {"family": "gpt_bigcode", "tie_word_embeddings": True},
+    "gpt_bigcode with a head of its own and exact gelu": {
+        "family": "gpt_bigcode",
+        "activation_function": "gelu",
+    },
     "another rope base": {"rope_parameters": {"rope_type": "default", "rope_theta": 5e5}},
     "the older spelling of the rope base": {"rope_theta": 5e5},
+    "rope scaled evenly": {
+        "family": "llama",
+        "rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 1e5},
+    },
+    "rope that scales beyond the context": {
+        "rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4},
+    },
+    "rope scaled as in llama 3": {
+        "family": "llama",
+        "rope_parameters": {
+            "rope_type": "llama3",
+            "factor": 8.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 64,
+            "rope_theta": 1e3,
+        },
+    },
+    "rope scaled by yarn": {
+        "rope_parameters": {
+            "rope_type": "yarn",
+            "factor": 4.0,
+            "original_max_position_embeddings": 48,
+            "rope_theta": 1e3,
+        },
+    },
+    "rope scaled by yarn with all its settings": {
+        "rope_parameters": {
+            "rope_type": "yarn",
+            "factor": 3.0,
+            "original_max_position_embeddings": 64,
+            "rope_theta": 1e4,
+            "beta_fast": 8.0,
+            "beta_slow": 0.5,
+            "truncate": False,
+            "attention_factor": 1.3,
+        },
+    },
+    "rope scaled by yarn as DeepSeek does": {
+        "family": "llama",
+        "rope_parameters": {
+            "rope_type": "yarn",
+            "factor": 6.0,
+            "mscale": 0.9,
+            "mscale_all_dim": 0.4,
+            "rope_theta": 1e4,
+        },
+    },
+}
+FAMILY_VARIANTS = {
+    name: VARIANTS[name] for name in (*FAMILIES, "gpt_bigcode with a head of its own and exact gelu")
 }
 
 
@@ -78,7 +180,9 @@ def test_logits_of_a_tree_are_those_of_transformers_along_each_path(pair):
     model, reference = pair
     cache = model.new_cache(CAPACITY)
     linear_logits(model, TEXT, cache, 32)
-    tokens, parents = [3, 4, 5, 4, 6, 7, 7, 9], [-1, 0, 0, 2, 1, 3, 4, 3]
+    rng = random.Random(str(model.config))
+    tokens = [rng.randrange(TOKENS) for _ in range(10)]
+    parents = [-1, *(rng.randrange(max(0, node - 4), node) for node in range(1, 10))]
     ours = tree_logits(model, cache, tokens, parents)
     for node in range(len(tokens)):
         path = [tokens[step] for step in path_of(parents, node)]
@@ -190,6 +294,23 @@ def test_after_a_path_is_accepted_the_cache_is_that_of_linear_decoding(model, te
     linear_logits(model, [*text, *(tokens[node] for node in path)], alone)
     assert same(committed(cache), committed(alone))
     assert torch.equal(linear_logits(model, [1], cache), linear_logits(model, [1], alone))
+
+
+@pytest.mark.parametrize("weights", ["fp32", "int8"])
+@pytest.mark.parametrize("variant", FAMILY_VARIANTS)
+def test_in_every_family_a_row_is_the_same_among_any_number_of_others(tmp_path: Path, variant, weights):
+    model = load_tiny(write_model(tmp_path, **VARIANTS[variant]), weights)
+    alone = linear_logits(model, TEXT[:33], model.new_cache(CAPACITY))
+    for rows in range(2, 34):
+        assert torch.equal(linear_logits(model, TEXT[:rows], model.new_cache(CAPACITY), rows), alone[:rows])
+
+
+def test_guesses_beyond_the_last_learned_position_do_no_harm(tmp_path: Path):
+    model = load_tiny(write_model(tmp_path, "gpt2", max_position_embeddings=16))
+    cache = model.new_cache(CAPACITY)
+    linear_logits(model, TEXT[:15], cache, 15)
+    ours = tree_logits(model, cache, TEXT[:4], [-1, 0, 1, 2])
+    assert torch.equal(ours[0], linear_logits(model, TEXT[:1], cache)[0])
 
 
 @pytest.fixture

@@ -230,6 +230,15 @@ def test_the_copy_says_its_own_size_and_has_the_whole_tokenizer(whole: Path, tri
     assert load_checkpoint(trimmed, "fp32").eos_ids == load_checkpoint(whole, "fp32").eos_ids
 
 
+@pytest.mark.parametrize("family", ["gpt2", "starcoder2", "granite"])
+def test_other_families_are_trimmed_too(tmp_path: Path, family):
+    source = write_model(tmp_path / "whole", family, tie_word_embeddings=family == "gpt2")
+    trim_vocabulary(source, tmp_path / "trimmed", KEPT)
+    whole, small = load_tiny(source), load_tiny(tmp_path / "trimmed")
+    theirs, ours = (linear_logits(model, KEPT[:9], model.new_cache(64)) for model in (whole, small))
+    assert torch.equal(ours[:, KEPT], theirs[:, KEPT])
+
+
 def test_half_precision_stays_half_precision(whole: Path, tmp_path: Path):
     source = Path(shutil.copytree(whole, tmp_path / "half"))
     tensors = {name: tensor.half() for name, tensor in load_file(source / "model.safetensors").items()}

@@ -32,6 +32,9 @@ SIZES: dict[str, Any] = {
     "max_position_embeddings": 192,
     "tie_word_embeddings": False,
 }
+EOS: dict[str, dict[str, Any]] = {  # where the family's own end of a text is not in our tokenizer
+    family: {"bos_token_id": None, "eos_token_id": None} for family in ("gpt2", "gpt_bigcode", "starcoder2")
+}
 
 
 def write_tokenizer(path: Path, special: Sequence[str] = SPECIAL) -> None:
@@ -49,13 +52,18 @@ def write_model(directory: Path, family: str = "qwen2", seed: int = 0, **sizes: 
 
     Weights are wide enough that greedy texts vary, and biases and norms are not the trivial ones.
     """
-    config_class = {"qwen2": transformers.Qwen2Config, "llama": transformers.LlamaConfig}[family]
-    model = transformers.AutoModelForCausalLM.from_config(config_class(**{**SIZES, **sizes}))
+    sizes = {**SIZES, **EOS.get(family, {}), **sizes}
+    if family.startswith("gpt"):
+        del sizes["num_key_value_heads"]
+        sizes["n_inner"] = sizes.pop("intermediate_size")
+    model = transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.for_model(family, **sizes))
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            spread = 1.0 if "embed" in name else 0.2
-            parameter.normal_(1.0 if "norm" in name else 0.0, spread, generator=generator)
+            norm = "norm" in name or ".ln_" in name
+            spread = 1.0 if "embed" in name or ".wte." in name or ".wpe." in name else 0.2
+            mean = 1.0 if norm and name.endswith("weight") else 0.0
+            parameter.normal_(mean, spread, generator=generator)
     model.save_pretrained(directory)
     write_tokenizer(directory / "tokenizer.json")
     return directory
