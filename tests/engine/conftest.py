@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -14,4 +14,12 @@ def threads() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def set_threads() -> Iterator[Callable[[int], None]]:
+    """For tests of what more threads must not change."""
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
     torch.set_num_threads(before)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -311,13 +310,6 @@ def test_guesses_beyond_the_last_learned_position_do_no_harm(tmp_path: Path):
     linear_logits(model, TEXT[:15], cache, 15)
     ours = tree_logits(model, cache, TEXT[:4], [-1, 0, 1, 2])
     assert torch.equal(ours[0], linear_logits(model, TEXT[:1], cache)[0])
-
-
-@pytest.fixture
-def set_threads() -> Iterator[Callable[[int], None]]:
-    before = torch.get_num_threads()
-    yield torch.set_num_threads
-    torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("weights", ["fp32", "int8"])

@@ -32,6 +32,7 @@ SIZES: dict[str, Any] = {
     "max_position_embeddings": 192,
     "tie_word_embeddings": False,
 }
+ROW_COUNTS = (*range(1, 34), 40, 55, 61, 64)  # where a row must be the same to the last bit
 EOS: dict[str, dict[str, Any]] = {  # where the family's own end of a text is not in our tokenizer
     family: {"bos_token_id": None, "eos_token_id": None} for family in ("gpt2", "gpt_bigcode", "starcoder2")
 }
