@@ -15,7 +15,7 @@ from engine.errors import DraftlineError
 from engine.request import CancelToken, Mode, SamplingParams
 from lsp_server.documents import Cursor, split_lines, without_line_end
 from lsp_server.settings import Settings
-from model_setup.command_line import OneSentenceParser, draftline_version, run_command
+from model_setup.command_line import OneSentenceParser, draftline_version, positive, run_command
 
 MAX_TOKENS = 64
 _PLACE = re.compile(r"(?P<file>.+):(?P<line>\d{1,18}):(?P<column>\d{1,18})", re.DOTALL)
@@ -80,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
         "--json", action="store_true", help="print the tokens, their origins and the figures too"
     )
     one.add_argument("--mode", choices=get_args(Mode), default="staged")
-    one.add_argument("--max-tokens", type=_positive, default=MAX_TOKENS, metavar="N")
+    one.add_argument("--max-tokens", type=positive, default=MAX_TOKENS, metavar="N")
     one.add_argument(
         "--temperature", type=float, default=0.0, metavar="T", help="how freely tokens are drawn (0: greedy)"
     )
@@ -90,12 +90,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     shown.add_argument("--json", action="store_true", help="print the same as data")
     return parser
-
-
-def _positive(text: str) -> int:
-    if not re.fullmatch(r"\d{1,18}", text) or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text} is not a whole number above zero")
-    return int(text)
 
 
 def serve(settings: Settings) -> int:

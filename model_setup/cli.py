@@ -8,14 +8,14 @@ from pathlib import Path
 
 from engine.errors import DraftlineError
 from model_setup import store
-from model_setup.command_line import OneSentenceParser, draftline_version, run_command
+from model_setup.command_line import OneSentenceParser, draftline_version, positive, run_command
 from model_setup.presets import PRESETS, default_preset, find_preset
 
 _COMMANDS = ("fetch", "status", "trigram")
 _USAGE = """\
 model-setup [REPO]                     fetch the model if it is missing, and learn from the repository
        model-setup fetch [--preset NAME] [--from PATH] [--force]
-       model-setup trigram [REPO]
+       model-setup trigram [REPO] [--generate TOKENS [--draft MODEL]]
        model-setup status
        model-setup --version"""
 
@@ -80,10 +80,21 @@ def fetch(arguments: list[str]) -> int:
 def trigram(arguments: list[str]) -> int:
     parser = OneSentenceParser(prog="model-setup trigram", description="Learn from a repository.")
     parser.add_argument("repository", nargs="?", type=Path, default=Path(), metavar="REPO")
-    repository: Path = parser.parse_args(arguments).repository
+    parser.add_argument(
+        "--generate",
+        type=positive,
+        default=0,
+        metavar="TOKENS",
+        help="learn from that many tokens that the model writes itself as well",
+    )
+    parser.add_argument("--draft", metavar="MODEL", help="let this model write them, a smaller one")
+    options = parser.parse_args(arguments)
+    if options.draft and not options.generate:
+        parser.error("--draft is the model that writes: say how much with --generate TOKENS")
     from model_setup.repository import build_trigram
 
-    build_trigram(repository, store.resolve_model())
+    draft = store.resolve_model(options.draft) if options.draft else None
+    build_trigram(options.repository, store.resolve_model(), options.generate, draft)
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import errno
 import os
+import re
 import sys
 from collections.abc import Callable
 from importlib import metadata
@@ -18,6 +19,13 @@ class OneSentenceParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}; see `{self.prog} --help`.\n")
+
+
+def positive(text: str) -> int:
+    """An option's value: a whole number above zero."""
+    if not re.fullmatch(r"\d{1,18}", text) or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number above zero")
+    return int(text)
 
 
 def draftline_version() -> str:

