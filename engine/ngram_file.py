@@ -149,6 +149,10 @@ def open_file(path: Path) -> tuple[Description, mmap.mmap]:
     try:
         with path.open("rb") as file:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            if hasattr(mmap, "MADV_RANDOM"):
+                # Lookups jump about. Reading ahead would bring most of a large table in after a thousand of
+                # them (218 of 360 MB instead of 27); it would spare the first ones half a millisecond each.
+                data.madvise(mmap.MADV_RANDOM)
     except FileNotFoundError as error:
         raise DraftlineError(f"There is no trigram table at {path}; {_AGAIN}.") from error
     except (OSError, ValueError) as error:  # ValueError: an empty file cannot be mapped
