@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count, islice
 
 import numpy as np
 import pytest
@@ -16,12 +17,21 @@ from engine.draft2 import Draft2
 from engine.katz import write_table
 from engine.ngram import NgramTable
 from engine.reader import Reader
-from engine.request import CancelToken, Cycle, SamplingParams
+from engine.request import CancelToken, Cycle, Origin, SamplingParams, Spent
 from engine.sampling import Sampler
-from engine.stages import Oracle, Request, Stage, coupled
+from engine.stages import Draft, Oracle, Request, Stage, coupled
 from engine.transformer import Transformer
 from engine.tree import ROOT, TokenTree
-from tests.engine.tiny_models import TOKENS, CancelAtLook, greedy, load_tiny, write_model
+from tests.engine.tiny_models import (
+    TOKENS,
+    CancelAtLook,
+    committed,
+    greedy,
+    linear_logits,
+    load_tiny,
+    same,
+    write_model,
+)
 
 CAPACITY = 300
 FREE = StepTimes((1, 64), (1.0, 1.0))  # every guess pays
@@ -81,6 +91,9 @@ class Script:
         assert len(accepted) == len(tokens)
         assert [tree.tokens[node] for node in accepted[1:]] == list(tokens[:-1])
         self.rest = self.rest[len(tokens) :]
+
+    def spent(self) -> dict[Origin, Spent]:
+        return {}
 
 
 PROMPT = [3, 1, 4, 1, 5, 9, 2, 6]
@@ -238,3 +251,150 @@ def test_the_context_changes_the_guesses_but_not_the_text(model, table):
             request = Request(PROMPT, context)
             done = list(decode(new_oracle(model), Draft2(table), GREEDY, False, request, SamplingParams(30)))
         assert text_of(done) == greedy(model, PROMPT, 30)
+
+
+# The caches
+
+
+def linear(model: Transformer, text: Sequence[int]) -> list[torch.Tensor]:
+    """The keys and values of ``text``, read token by token."""
+    cache = model.new_cache(CAPACITY)
+    linear_logits(model, text, cache)
+    return committed(cache)
+
+
+@pytest.fixture(scope="module")
+def small(model: Transformer, tmp_path_factory: pytest.TempPathFactory) -> Transformer:
+    directory = write_model(tmp_path_factory.mktemp("small"), seed=3, num_hidden_layers=1)
+    return load_tiny(directory, "int8")
+
+
+class Bush(Script):
+    """Guesses ``right`` tokens of the continuation, and two wrong ones beside each and behind the last."""
+
+    def __init__(self, continuation: Sequence[int], right: int) -> None:
+        super().__init__(continuation)
+        self.right = right
+
+    def propose(self, tree: TokenTree, budget: int, worth: float) -> None:
+        if len(tree) > 1:  # a stage above has added to it: go on no further
+            return
+        node = ROOT
+        for depth, token in enumerate(self.rest[: self.right + 1]):
+            for wrong in (1, 2):
+                tree.add(node, (token + wrong) % TOKENS, tree.scores[node], "draft2")
+            if depth < self.right:
+                node = tree.add(node, token, tree.scores[node], "draft2")
+
+
+@pytest.mark.parametrize("right", range(10))
+def test_after_any_accepted_length_the_caches_are_as_if_filled_token_by_token(model, small, right):
+    """The oracle's and the draft's, after each cycle, bit for bit: no guess but the accepted is left."""
+    truth = greedy(model, PROMPT, 40)
+    draft = Draft(Reader(small, CAPACITY), StepTimes((1, 64), (0.001, 0.001)), Bush(truth, right))
+    oracle = new_oracle(model)
+    emitted: list[int] = []
+    read_ahead = []
+    with torch.inference_mode():
+        decoding = decode(oracle, draft, GREEDY, True, Request(PROMPT, PROMPT), SamplingParams(100))
+        for cycle in islice(decoding, 3):
+            assert len(cycle.tokens) > right
+            text = [*PROMPT, *emitted, *cycle.tokens[:-1]]
+            assert oracle._reader.text == text
+            assert draft._reader.text == text[: len(draft._reader.text)]
+            for reader, transformer in ((oracle._reader, model), (draft._reader, small)):
+                assert reader.cache.length == len(reader.text)
+                assert same(committed(reader.cache), linear(transformer, reader.text))
+            read_ahead.append(len(draft._reader.text) - len(PROMPT) - len(emitted))
+            emitted += cycle.tokens
+    assert emitted == truth[: len(emitted)]
+    assert max(read_ahead) >= min(right, 4)  # the draft has kept accepted guesses that it read in a tree
+
+
+# A chain of all stages that is used again and again
+
+
+@torch.inference_mode()
+def chain_text(
+    oracle: Oracle,
+    below: Stage | None,
+    prompt: Sequence[int],
+    max_tokens: int,
+    sampler: Sampler,
+    cancel: CancelToken | None = None,
+    close_after: int = 1000,
+    stop_ids: tuple[int, ...] = (),
+) -> list[int]:
+    """What is written until it is done, cancelled, or closed after so many cycles."""
+    request = Request(prompt, prompt, sampler, cancel or CancelToken())
+    params = SamplingParams(max_tokens, stop_ids=stop_ids)
+    decoding = decode(oracle, below, coupled(sampler), False, request, params)
+    return text_of(list(islice(decoding, close_after)))
+
+
+def full_chain(model: Transformer, small: Transformer, table: NgramTable) -> tuple[Oracle, Draft]:
+    return new_oracle(model), Draft(Reader(small, CAPACITY), StepTimes((1, 64), (0.01, 0.01)), Draft2(table))
+
+
+requests = st.lists(
+    st.tuples(
+        st.integers(0, 40),  # so many tokens of the prompt before are kept
+        prompts,
+        st.integers(0, 25),  # max_tokens
+        st.sampled_from([0.0, 0.8]),
+        st.one_of(st.none(), st.integers(0, 12)),  # looks at the token until it is cancelled
+        st.sampled_from([1000, 0, 1, 2]),  # cycles until it is closed
+    ),
+    min_size=2,
+    max_size=6,
+)
+
+
+@settings(max_examples=12)
+@given(requests)
+def test_requests_in_any_order_cancelled_or_closed_are_answered_as_by_fresh_stages(
+    model, small, table, requests
+):
+    oracle, draft = full_chain(model, small, table)
+    prompt: list[int] = []
+    for kept, rest, max_tokens, temperature, looks, close_after in requests:
+        prompt = [*prompt[:kept], *rest]
+        sampler = Sampler(temperature, seed=len(prompt))
+        whole = chain_text(new_oracle(model), None, prompt, max_tokens, sampler)
+        cancel = None if looks is None else CancelAtLook(looks)
+        begun = chain_text(oracle, draft, prompt, max_tokens, sampler, cancel, close_after)
+        assert begun == whole[: len(begun)]
+        if cancel is None and close_after == 1000:
+            assert begun == whole
+
+
+def test_a_request_may_be_cancelled_at_every_look_at_the_token(model, small, table):
+    """Those while the prompt is read by the oracle, by the draft, and those between cycles."""
+    prompt = [(7 * i * i) % TOKENS for i in range(140)]  # read in two parts
+    sampler = Sampler()
+    whole = chain_text(new_oracle(model), None, prompt, 12, sampler)
+    lengths = []
+    for looks in count():
+        oracle, draft = full_chain(model, small, table)
+        cancel = CancelAtLook(looks)
+        lengths.append(len(chain_text(oracle, draft, prompt, 12, sampler, cancel)))
+        other = [*prompt[:100], 8, 8]
+        for following in (other, prompt):
+            alone = chain_text(new_oracle(model), None, following, 12, sampler)
+            assert chain_text(oracle, draft, following, 12, sampler) == alone
+        if cancel.looks >= 0:  # it was done before
+            break
+    assert lengths == sorted(lengths)
+    assert lengths[:4] == [0, 0, 0, 0]
+    assert lengths[-1] == len(whole)
+
+
+@pytest.mark.parametrize("at", [0, 3, 8])
+def test_after_a_stop_inside_accepted_guesses_the_next_request_is_as_on_fresh_stages(model, small, at):
+    truth = greedy(model, PROMPT, 40)
+    oracle = new_oracle(model)
+    end = truth.index(truth[at])
+    stopped = chain_text(oracle, Script(truth), PROMPT, 40, Sampler(), stop_ids=(truth[at],))
+    assert stopped == truth[:end]
+    for following in ([*PROMPT, *truth[: end + 1]], [*PROMPT, *stopped, 7], PROMPT):
+        assert chain_text(oracle, None, following, 20, Sampler()) == greedy(model, following, 20)
