@@ -40,7 +40,7 @@ def draft(models: Path, tmp_path: Path) -> Path:
 
 def refusal(oracle: Path, **arguments: Path | str) -> str:
     with pytest.raises(DraftlineError) as raised:
-        load(oracle, **arguments)  # type: ignore[arg-type]
+        load(oracle, **arguments)
     message = str(raised.value)
     assert message.endswith(".")
     assert "\n" not in message
@@ -48,7 +48,7 @@ def refusal(oracle: Path, **arguments: Path | str) -> str:
 
 
 def text(engine: Engine, **params: object) -> list[int]:
-    cycles = engine.generate(PROMPT, SamplingParams(12, **params))  # type: ignore[arg-type]
+    cycles = engine.generate(PROMPT, SamplingParams(12, **params))
     return [token for cycle in cycles for token in cycle.tokens]
 
 

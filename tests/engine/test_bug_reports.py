@@ -166,7 +166,7 @@ def test_equal_logits_are_the_same_token_whatever_the_number_of_rows(
 def test_a_chain_from_the_oracle_itself_is_accepted_whole(twin: Engine, sampling: dict[str, float]):
     """8. vllm 9730: the bonus token missing from the draft's KV. Then the draft would be wrong after it; and
     if the draft were not given the filters (3. transformers 28166), its guesses would be refused for them."""
-    params = SamplingParams(60, **sampling, seed=3, mode="standard", approximation="draft", gamma=4)  # type: ignore[arg-type]
+    params = SamplingParams(60, **sampling, seed=3, mode="standard", approximation="draft", gamma=4)
     assert [len(cycle.tokens) for cycle in cycles(twin, PROMPT, params)] == [5] * 12
 
 
@@ -229,7 +229,7 @@ def test_no_proposer_overshoots_max_tokens(
     write_table(tmp_path / "table", [np.array(prompt, dtype=np.uint32)], TOKENS, twin.tokenizer.fingerprint)
     twin.use_table(tmp_path / "table")
     standard = {"mode": "standard", "approximation": approximation} if approximation else {}
-    done = cycles(twin, prompt, SamplingParams(max_tokens, **standard))  # type: ignore[arg-type]
+    done = cycles(twin, prompt, SamplingParams(max_tokens, **standard))
     assert sum(len(cycle.tokens) for cycle in done) == max_tokens
     assert all(cycle.rows <= max_tokens for cycle in done)
 
