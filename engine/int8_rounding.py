@@ -17,25 +17,24 @@ _SMALLEST = 1e-12  # stands in for the largest of a row of zeros
 
 
 def round_weight(weight: Tensor, levels: int) -> tuple[Tensor, Tensor]:
-    """weight [out, in], any floating dtype -> integers [out, in] int8, factors [out] float32.
+    """weight [out, in], any floating dtype -> integers [out, in] int8, the step of each row [out] float32.
 
-    levels: the largest integer. A row's sum of products with activation integers, times its factor and the
-    largest of the activations, is the product.
+    levels: the largest integer, which stands for a row's largest weight.
     """
     dense = weight.float()
-    scale = dense.abs().amax(dim=1).clamp_min(_SMALLEST) / levels
-    return (dense / scale[:, None]).round_().to(torch.int8), scale / LEVELS
+    steps = dense.abs().amax(dim=1).clamp_min(_SMALLEST) / levels
+    return (dense / steps[:, None]).round_().to(torch.int8), steps
 
 
 def multiply_rounded(x: Tensor, product: Callable[[Tensor], Tensor], bias: Tensor | None) -> Tensor:
     """x [rows, in] float32 -> [rows, out] float32.
 
     product: takes x rounded to integers from -LEVELS to LEVELS, [rows, in] float32, gives their sums of
-    products times the weight rows' factors.
+    products times the weights' steps.
     """
-    largest = x.abs().amax(dim=1, keepdim=True).clamp_min_(_SMALLEST)
-    out = product((x * (LEVELS / largest)).round_())
-    out *= largest
+    steps = x.abs().amax(dim=1, keepdim=True).clamp_min_(_SMALLEST) / LEVELS
+    out = product((x / steps).round_())
+    out *= steps
     if bias is not None:
         out += bias
     return out

@@ -102,16 +102,16 @@ def _product_floats(x: Tensor, packed: Tensor, bias: Tensor | None) -> Tensor:
     return out[:rows]
 
 
-def _pack_int8(integers: Tensor, factors: Tensor) -> object:
+def _pack_int8(integers: Tensor, steps: Tensor) -> object:
     zero_points = torch.zeros(integers.shape[0], dtype=torch.long)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch announces the end of its quantized tensors at every use
-        quantized = torch._make_per_channel_quantized_tensor(integers, factors.double(), zero_points, 0)
+        quantized = torch._make_per_channel_quantized_tensor(integers, steps.double(), zero_points, 0)
         return torch.ops.quantized.linear_prepack(quantized, None)
 
 
 def _product_int8(integers: Tensor, packed: object) -> Tensor:
-    """integers [rows, in] float32 from -LEVELS to LEVELS -> [rows, out] float32, factors applied."""
+    """integers [rows, in] float32 from -LEVELS to LEVELS -> [rows, out] float32, in the weights' steps."""
     out: Tensor = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
         integers, 1.0, LEVELS + 1, packed
     )

@@ -49,7 +49,7 @@ class PortableInt8Linear:
 
     def __init__(self, weight: Tensor, bias: Tensor | None, levels: int = 127) -> None:
         """weight [out, in], bias [out] or None; any floating dtype. levels: see `weight_levels`."""
-        integers, self._factors = round_weight(weight, levels)
+        integers, self._steps = round_weight(weight, levels)
         self._blocks = [
             [block.contiguous() for block in torch.split(outs, EXACT_WIDTH, dim=1)]
             for outs in torch.split(integers, _BLOCK_OUTS)
@@ -62,7 +62,7 @@ class PortableInt8Linear:
 
     def _product(self, integers: Tensor) -> Tensor:
         parts = torch.split(integers, EXACT_WIDTH, dim=1)
-        return torch.cat([_exact_sums(parts, blocks) for blocks in self._blocks], dim=1).mul_(self._factors)
+        return torch.cat([_exact_sums(parts, blocks) for blocks in self._blocks], dim=1).mul_(self._steps)
 
 
 def _exact_sums(parts: tuple[Tensor, ...], blocks: list[Tensor]) -> Tensor:

@@ -14,6 +14,8 @@ from safetensors.torch import load_file, save_file
 from engine import CancelToken, DraftlineError, Engine, SamplingParams, load
 from engine.cost_model import StepTimes
 from engine.katz import write_table
+from engine.linear import keeps_rows_apart
+from engine.linear_packed import Bf16Linear
 from tests.engine.tiny_models import SIZES, TOKENS, write_model, write_tokenizer
 
 CONTEXT = SIZES["max_position_embeddings"]
@@ -108,6 +110,13 @@ def test_staged_and_plain_write_the_same(engine, prompt, max_tokens):
     assert staged == text(engine, prompt, max_tokens, "plain")
     assert len(staged) == max_tokens
     assert all(0 <= token < TOKENS for token in staged)
+
+
+@pytest.mark.skipif(not keeps_rows_apart(Bf16Linear), reason="no bf16 product on this processor")
+def test_in_bf16_too_staged_and_plain_write_the_same(model: Path):
+    engine = ready(model, "bf16")
+    for prompt in ([5], [1, 2, 3] * 9, list(range(90))):
+        assert text(engine, prompt, 60) == text(engine, prompt, 60, "plain")
 
 
 BASE = [random.Random(0).randrange(TOKENS) for _ in range(80)]
