@@ -1,7 +1,7 @@
 """The vocabulary of a GGUF file as a ``tokenizers.Tokenizer``: byte-level BPE, split as the family splits.
 
 Normalisers and pre-tokenisers are those of the vendors' ``tokenizer.json`` (Qwen/Qwen2.5-Coder-0.5B,
-HuggingFaceTB/SmolLM2-135M, openai-community/gpt2).
+HuggingFaceTB/SmolLM2-135M, bigcode/starcoder2-3b, openai-community/gpt2).
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ _QWEN2_SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-SUPPORTED_SPLITS = ("qwen2", "smollm", "gpt-2")
+_DIGITS_APART = ("smollm", "starcoder", "refact")  # the last is Granite's
+SUPPORTED_SPLITS = ("qwen2", *_DIGITS_APART, "gpt-2")
 
 
 def build_tokenizer(metadata: Mapping[str, Any]) -> Tokenizer:
@@ -51,7 +52,7 @@ def build_tokenizer(metadata: Mapping[str, Any]) -> Tokenizer:
         tokenizer.normalizer = normalizers.NFC()
         isolate = pre_tokenizers.Split(Regex(_QWEN2_SPLIT), behavior="isolated")
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence([isolate, byte_level])
-    elif split == "smollm":
+    elif split in _DIGITS_APART:
         digits = pre_tokenizers.Digits(individual_digits=True)
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence([digits, byte_level])
     else:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import gguf
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -158,37 +157,9 @@ def test_a_generation_config_that_names_no_end_hides_none(model: Path):
     assert 7 in load_checkpoint(model, "fp32").eos_ids
 
 
-@pytest.mark.parametrize("family", ["llama", "qwen2"])
-def test_a_gguf_file_loads_as_the_model_it_was_made_of(tmp_path: Path, family):
-    """In F32 nothing is lost but what fp16 rounds."""
-    weights = tiny_gguf.tiny_weights(bias=family == "qwen2")
-    path = tiny_gguf.write_tiny_gguf(
-        tmp_path / "tiny.gguf",
-        architecture=family,
-        weights=weights,
-        quantization=gguf.GGMLQuantizationType.F32,
-    )
-    directory = write_model(
-        tmp_path / "model",
-        family,
-        vocab_size=len(tiny_gguf.TOKENS + tiny_gguf.UNUSED),
-        hidden_size=tiny_gguf.HIDDEN,
-        intermediate_size=tiny_gguf.FEED_FORWARD,
-        num_hidden_layers=tiny_gguf.LAYERS,
-        num_attention_heads=tiny_gguf.HEADS,
-        num_key_value_heads=tiny_gguf.KV_HEADS,
-        rope_parameters={"rope_type": "default", "rope_theta": 1e6},
-        rms_norm_eps=1e-6,
-        tie_word_embeddings=True,
-    )
-    rounded = {name: torch.tensor(values) for name, values in weights.items()}
-    for name, values in rounded.items():
-        rounded[name] = values.half().float() if values.ndim == 2 else values
-    save_file(rounded, directory / "model.safetensors")
-    theirs = reference_logits(load_reference(directory), TEXT)
-    ours = logits(path)
-    assert ours.shape[1] == len(tiny_gguf.TOKENS)
-    assert float((ours - theirs[:, : ours.shape[1]]).abs().max() / theirs.abs().max()) < 1e-4
+def test_a_gguf_file_loads_too(tmp_path: Path):
+    """What it computes: test_gguf_file.py."""
+    assert logits(tiny_gguf.write_tiny_gguf(tmp_path / "tiny.gguf")).shape == (6, len(tiny_gguf.TOKENS))
 
 
 # What is refused

@@ -14,11 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
+from safetensors.torch import load_file as load_torch_file
+from safetensors.torch import save_file
 
 from engine.errors import DraftlineError
+from engine.gguf_config import ARCHITECTURES
 from engine.gguf_file import convert
 from engine.tokenizer import Tokenizer
-from tests.tiny_gguf import SPECIAL, TOKENS, tiny_weights, write_tiny_gguf
+from tests.engine.tiny_models import linear_logits, load_reference, load_tiny, reference_logits, write_model
+from tests.tiny_gguf import SPECIAL, TOKENS, UNUSED, tiny_weights, write_gguf_of, write_tiny_gguf
 
 # The ids that transformers' Qwen2Tokenizer gives.
 MIXED = "def f(x):\n    return x + 12345  # it's 世界 😀\r\n\n\t\tWE'LL"
@@ -78,7 +82,6 @@ def test_the_config_has_the_sizes_under_hugging_face_names(tmp_path: Path) -> No
         "rms_norm_eps": 1e-6,
         "rope_theta": 1e6,
         "vocab_size": len(TOKENS) + 2,
-        "attention_bias": True,
         "tie_word_embeddings": True,
         "bos_token_id": TOKENS.index("<|endoftext|>"),
         "eos_token_id": TOKENS.index("<|endoftext|>"),
@@ -103,6 +106,7 @@ def test_llama_rows_come_back_from_the_order_of_llama_cpp(tmp_path: Path, bias: 
     weights = tiny_weights(bias=bias)
     config, tensors = converted(tmp_path, architecture="llama", pre="smollm", weights=weights)
     assert config["attention_bias"] == bias
+    assert config["mlp_bias"] is False
     for name in weights:
         if "q_proj" in name or "k_proj" in name:
             expected = weights[name] if weights[name].ndim == 1 else after_q8(weights[name])
@@ -145,6 +149,8 @@ def test_the_tokenizer_keeps_ids_and_marks_control_tokens_special(tmp_path: Path
     [
         ("qwen2", "qwen2", "12", ["1", "2"]),  # digits stand alone
         ("llama", "smollm", "12", ["1", "2"]),
+        ("llama", "starcoder", "12", ["1", "2"]),
+        ("llama", "refact", "12", ["1", "2"]),
         ("llama", "gpt-2", "12", ["12"]),
         ("qwen2", "qwen2", "  1", ["Ġ", "Ġ", "1"]),  # digits take no space, but the run was split
         ("llama", "smollm", "  1", ["ĠĠ", "1"]),  # digits were cut out before the run was split
@@ -176,6 +182,74 @@ def test_any_text_comes_back_from_its_ids(gpt2_tokenizer: Tokenizer, text: str) 
     assert gpt2_tokenizer.decode(gpt2_tokenizer.encode(text)) == text
 
 
+FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {  # model_type, pre-tokeniser, sizes
+    "qwen2": ("qwen2", "qwen2", {}),
+    "llama": ("llama", "smollm", {"attention_bias": True, "mlp_bias": True}),
+    "qwen3": ("qwen3", "qwen2", {"head_dim": 24}),
+    "granite": (
+        "granite",
+        "refact",
+        {
+            "embedding_multiplier": 12.0,
+            "attention_multiplier": 0.1,
+            "residual_multiplier": 0.22,
+            "logits_scaling": 8.0,
+            "tie_word_embeddings": True,
+        },
+    ),
+    "starcoder2": ("starcoder2", "starcoder", {"tie_word_embeddings": True}),
+    "gpt2": ("gpt2", "gpt-2", {"tie_word_embeddings": True}),
+    "starcoder": ("gpt_bigcode", "starcoder", {}),
+}
+
+
+def assert_same_logits(gguf: Path, directory: Path) -> None:
+    """In F32 nothing is lost but what fp16 rounds, which the directory's matrices are spared."""
+    rounded = {
+        name: values.half().float() if values.ndim == 2 else values
+        for name, values in load_torch_file(directory / "model.safetensors").items()
+    }
+    save_file(rounded, directory / "model.safetensors", {"format": "pt"})
+    ours = load_tiny(gguf)
+    text = [5, 80, 3, 9, 200, 7, 11, 250, 64]
+    theirs = reference_logits(load_reference(directory), text)[:, : len(TOKENS)]
+    error = (linear_logits(ours, text, ours.new_cache(64)) - theirs).abs().max() / theirs.abs().max()
+    assert float(error) < 1e-5
+
+
+@pytest.mark.parametrize("architecture", FAMILIES)
+def test_a_file_of_every_family_computes_what_its_directory_computes(
+    tmp_path: Path, architecture: str
+) -> None:
+    model_type, pre, sizes = FAMILIES[architecture]
+    directory = write_model(tmp_path / "model", model_type, vocab_size=len(TOKENS + UNUSED), **sizes)
+    gguf = write_gguf_of(tmp_path / "tiny.gguf", directory, architecture, pre)
+    assert_same_logits(gguf, directory)
+
+
+def test_every_architecture_is_tested() -> None:
+    assert FAMILIES.keys() == ARCHITECTURES.keys()
+
+
+@pytest.mark.parametrize(
+    "rope",
+    [
+        {"rope_type": "linear", "factor": 4.0, "rope_theta": 1e5},
+        {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 48, "rope_theta": 1e4},
+    ],
+)
+def test_scaled_rotary_positions_stay_scaled(tmp_path: Path, rope: dict[str, Any]) -> None:
+    directory = write_model(
+        tmp_path / "model", "llama", vocab_size=len(TOKENS + UNUSED), rope_parameters=rope
+    )
+    assert_same_logits(write_gguf_of(tmp_path / "tiny.gguf", directory, "llama", "gpt-2"), directory)
+
+
+def test_the_older_key_of_evenly_scaled_positions_is_read(tmp_path: Path) -> None:
+    config, _ = converted(tmp_path, overrides={"qwen2.rope.scale_linear": 4})
+    assert config["rope_scaling"] == {"rope_type": "linear", "factor": 4.0}
+
+
 def test_progress_ends_at_the_whole(tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
     convert(
@@ -191,11 +265,16 @@ def test_progress_ends_at_the_whole(tmp_path: Path) -> None:
     ("options", "sentence"),
     [
         ({"architecture": "gemma2"}, r"architecture gemma2.*qwen2, llama"),
-        ({"pre": "llama-bpe"}, r"gpt2/llama-bpe.*qwen2, smollm, gpt-2"),
+        ({"pre": "llama-bpe"}, r"gpt2/llama-bpe.*qwen2, smollm, starcoder, refact, gpt-2"),
         ({"leave_out": ("blk.1.ffn_up.weight",)}, r"lacks the tensor blk\.1\.ffn_up\.weight"),
         ({"leave_out": ("token_embd.weight",)}, r"lacks the tensor token_embd\.weight"),
         ({"weights": tiny_weights() | {"rope_freqs": np.ones(8, np.float32)}}, r"unsupported.*rope_freqs"),
-        ({"overrides": {"qwen2.rope.scaling.type": "yarn"}}, r"scales its rotary positions"),
+        ({"overrides": {"qwen2.rope.scaling.type": "longrope"}}, r"does not say its qwen2\.rope\.scaling"),
+        (
+            {"overrides": {"qwen2.rope.scaling.type": "longrope", "qwen2.rope.scaling.factor": 2}},
+            r"scales its rotary positions as longrope",
+        ),
+        ({"overrides": {"qwen2.rope.scaling.type": "linear"}}, r"does not say its qwen2\.rope\.scaling"),
     ],
 )
 def test_what_is_not_supported_is_refused_by_name(
