@@ -1,7 +1,7 @@
 """Sampling many texts at once, as a forest in one cache.
 
 The trigram of staged speculative decoding is counted from text that the draft writes, by the million tokens
-(Spector & Ré 2023, 4). A pass over one row reads all weights, and a pass over sixteen reads them once as
+(Spector & Ré 2023, 4). A pass over one row reads all weights, and a pass over eight reads them once as
 well, so texts are written side by side: each pass takes the newest token of every text as a row that sees
 the slots of its own text alone. Rows do not influence each other and noise belongs to (seed, text,
 position), so a text is the same whichever others are written beside it.

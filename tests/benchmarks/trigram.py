@@ -145,9 +145,7 @@ def ask(work: Path, wanted: int) -> None:
     print(f"  resident      {first - before:7.1f} MB more when open, of {size:.1f}")
     for name, (seconds, after) in zip(("first", "again", "others"), took, strict=True):
         middle, late = seconds[LOOKUPS // 2] * 1e6, seconds[-LOOKUPS // 100] * 1e6
-        print(
-            f"  {LOOKUPS} {name:6}   median {middle:6.1f} us, p99 {late:8.1f}, then {after - before:5.1f} MB more"
-        )
+        print(f"  {LOOKUPS} {name:6} median {middle:6.1f} us, p99 {late:8.1f}, then {after - before:5.1f} MB")
     worst = max(abs(table.distribution(context).sum() - 1) for context in other[:100])
     print(f"  sums of 100 contexts differ from 1 by at most {worst:.1e}")
 
