@@ -91,7 +91,7 @@ def understand(monkeypatch, tmp_path):
         "model_setup.repository.build_trigram",
     ):
         monkeypatch.setattr(target, work)
-    monkeypatch.setattr("model_setup.store.resolve_model", lambda: tmp_path)
+    monkeypatch.setattr("model_setup.store.resolve_model", lambda *_name: tmp_path)
     monkeypatch.chdir(tmp_path)
 
     def run(program, *arguments):
