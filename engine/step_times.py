@@ -7,7 +7,6 @@ to its weights' values, so the key holds what they depend on and nothing else.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import math
 import platform
@@ -43,7 +42,7 @@ def recall_or_measure(
         "torch": torch.__version__,
         "device": device,
         "weights": weights,
-        "model": dataclasses.asdict(reader.transformer.config),
+        "model": repr(reader.transformer.config),
         "rows": list(rows),
     }
     entries = _read(path)
