@@ -44,7 +44,7 @@ class TrimmedVocabulary:
     def spread(self, logits: Tensor) -> Tensor:
         """logits [rows, kept] -> [rows, vocab_size], minus infinity for the tokens without a row."""
         whole = logits.new_full((len(logits), self._vocab_size), float("-inf"))
-        whole[:, self._token_ids] = logits
+        whole.scatter_(1, self._token_ids.expand(len(logits), -1), logits)
         return whole
 
 

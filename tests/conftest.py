@@ -9,7 +9,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from model_setup.presets import default_preset
+from model_setup.presets import Preset, default_preset, find_preset
 
 _USERS_HOME = os.environ.get("DRAFTLINE_HOME")
 
@@ -28,10 +28,18 @@ def scratch_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def default_model() -> Path:
-    """The directory of the real default model, in the user's own store; fetched unless it is there.
+    """The directory of the real default model. For tests marked slow."""
+    return _fetched(default_preset())
 
-    For tests marked slow. Where it cannot be fetched they fail, with the reason.
-    """
+
+@pytest.fixture(scope="session")
+def second_model() -> Path:
+    """A real model of another family, Llama, and 90 MB to fetch. For tests marked slow."""
+    return _fetched(find_preset("smollm2-135m"))
+
+
+def _fetched(preset: Preset) -> Path:
+    """A model in the user's own store, fetched unless it is there; where it cannot be, the test fails."""
     from model_setup.fetch import fetch_model
 
     with pytest.MonkeyPatch.context() as patch:
@@ -39,7 +47,7 @@ def default_model() -> Path:
             patch.delenv("DRAFTLINE_HOME", raising=False)
         else:
             patch.setenv("DRAFTLINE_HOME", _USERS_HOME)
-        return fetch_model(default_preset())
+        return fetch_model(preset)
 
 
 @pytest.fixture
