@@ -78,19 +78,22 @@ def read_config(description: dict[str, Any], source: Path) -> Config:
                     "model."
                 )
         config = _config(family, description, rope)
-        if min(config.layers, config.heads, config.kv_heads, config.head_dim, config.max_positions) < 1:
-            raise ValueError("a size below 1")
-        if (
-            config.heads % config.kv_heads
-            or config.head_dim % 2
-            or 2 * len(config.frequencies) > config.head_dim
-        ):
-            raise ValueError("heads that cannot be grouped or rotated")
+        _check(config)
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as error:
         raise DraftlineError(
             f"{source / 'config.json'} lacks or garbles a value ({error}); fetch the model again."
         ) from error
     return config
+
+
+def _check(config: Config) -> None:
+    if min(config.layers, config.heads, config.kv_heads, config.head_dim, config.max_positions) < 1:
+        raise ValueError("a size below 1")
+    turned = 2 * len(config.frequencies)
+    if config.heads % config.kv_heads or config.head_dim % 2 or turned > config.head_dim:
+        raise ValueError("heads that cannot be grouped or rotated")
+    if config.logits_divisor == 0:
+        raise ValueError("logits divided by 0")
 
 
 def _config(family: Family, description: Mapping[str, Any], rope: Mapping[str, Any]) -> Config:
@@ -101,6 +104,8 @@ def _config(family: Family, description: Mapping[str, Any], rope: Mapping[str, A
     # within a text no longer than the window, the window hides nothing
     window = description.get("sliding_window") if description.get("use_sliding_window") else None
     turned = 0 if family.positions else int(head_dim * float(rope["partial_rotary_factor"]))
+    if turned % 2:
+        raise ValueError("an odd number of elements to rotate")
     frequencies, magnitude = read_frequencies(rope, turned)
     plain_scale = head_dim**-0.5 if description.get("scale_attn_weights", True) else 1.0
 

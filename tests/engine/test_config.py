@@ -156,6 +156,7 @@ def test_a_variant_that_we_do_not_compute_is_named(family, values, named):
         {"rope_parameters": {"rope_type": "yarn", "factor": "four"}},
         {"rope_parameters": {"rope_type": ["yarn"]}},
         {"partial_rotary_factor": 1.5},
+        {"partial_rotary_factor": 0.2},
         {"hidden_act": ["silu"]},
         {"max_position_embeddings": 0},
         {"num_hidden_layers": [2]},
@@ -164,6 +165,10 @@ def test_a_variant_that_we_do_not_compute_is_named(family, values, named):
 )
 def test_an_impossible_value_is_refused(values):
     refusal("llama", **values)
+
+
+def test_logits_divided_by_nothing_are_refused():
+    refusal("granite", logits_scaling=0)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
