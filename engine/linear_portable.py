@@ -45,8 +45,8 @@ class PortableInt8Linear:
 
     Holding the weights as float32 would read four times as much memory and is no faster: 6 products of
     896 x 4864 on one core took 14, 17 and 25 ms at 1, 2 and 8 rows with blocks, 24, 29 and 25 without.
-    Beside the packed product it is slow: on one core with VNNI a step of the 0.5B took 94 and 318 ms at 1 and 8
-    rows instead of 41 and 66 (a busy machine, the least of six).
+    Beside the packed product it is slow: on one core with VNNI a step of the 0.5B took 94 and 318 ms at 1 and
+    8 rows instead of 62 and 66 (a busy machine, the least of six).
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None, levels: int = 127) -> None:

@@ -23,7 +23,7 @@ from torch.nn import functional
 
 from engine.checkpoint import Checkpoint, Weights, load_checkpoint
 from engine.linear import keeps_rows_apart
-from engine.linear_packed import Bf16Linear, weight_levels
+from engine.linear_packed import Bf16Linear, Int8Linear, weight_levels
 from engine.tokenizer import Tokenizer
 from model_setup.store import resolve_model
 
@@ -95,9 +95,11 @@ def main() -> int:
     exact = read(reference, windows)
     del reference
     report("fp32", exact, exact)
-    if weight_levels() == 127:
+    packed = keeps_rows_apart(Int8Linear)
+    if not packed or weight_levels() == 127:
         report("int8", read_as("int8", 127, path, windows), exact)
-    report("int8, weights of 64 levels: no VNNI", read_as("int8", 64, path, windows), exact)
+    if packed:
+        report("int8, weights of 64 levels: no VNNI", read_as("int8", 64, path, windows), exact)
     if keeps_rows_apart(Bf16Linear):
         report("bf16", read_as("bf16", 127, path, windows), exact)
     return 0
