@@ -11,12 +11,49 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from engine.config import Config
+from engine.kv_cache import KVCache
+from engine.rotary import rotate
+
 # q·k is a multiple of 2**-38, exact while the sum of |q_i k_i| stays below 2**15.
 # p·v is a multiple of 2**-41, exact while the sum of p|v| stays below 2**12 (each p is at most 1).
 GRID = 2.0**-19  # of queries, keys and values
 WEIGHT_GRID = 2.0**-22  # of softmax weights before they are divided by their sum
 
 _HALF = 1.5 * 2.0**52  # adding it to a float64 leaves no room for bits below 1: the sum is rounded there
+
+
+class ExactAttention:
+    """The attention of one forward pass: called layer by layer, it writes to the cache and reads from it."""
+
+    def __init__(self, config: Config, cache: KVCache, rows: int, visible: Tensor | None) -> None:
+        """rows, visible: as in `Transformer.forward`."""
+        self._config = config
+        self._cache = cache
+        self._end = cache.length + (rows if visible is None else visible.shape[1])
+        group = config.heads // config.kv_heads
+        self._hidden = None if visible is None else (~visible).repeat(group, 1)
+
+    def __call__(self, layer: int, qkv: Tensor, turns: Tensor) -> Tensor:
+        """qkv: [rows, heads + 2 kv_heads, head_dim] float32 -> [rows, heads * head_dim] float32. turns: the
+        rows' own."""
+        config = self._config
+        rows, turning = len(qkv), config.heads + config.kv_heads
+        heads = qkv.double().transpose(0, 1)
+        rotated = rotate(heads[:turning], turns)
+        keys, values = self._cache.keys[layer], self._cache.values[layer]
+        start, end = self._end - rows, self._end
+        keys[:, start:end] = round_to_grid_(rotated[config.heads :], GRID)
+        values[:, start:end] = round_to_grid_(heads[turning:], GRID)
+        queries = round_to_grid_(rotated[: config.heads].mul_(config.attention_scale), GRID)
+        group_rows = config.heads // config.kv_heads * rows
+        attended = exact_attention(
+            queries.view(config.kv_heads, group_rows, config.head_dim),
+            keys[:, :end],
+            values[:, :end],
+            self._hidden,
+        )
+        return attended.view(config.heads, rows, -1).transpose(0, 1).reshape(rows, -1).float()
 
 
 def round_to_grid_(x: Tensor, grid: float) -> Tensor:

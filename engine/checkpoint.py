@@ -10,21 +10,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from engine import huge_pages
 from engine.assembly import assemble
 from engine.config import Config, read_config
-from engine.errors import DraftlineError
+from engine.errors import DraftlineError, OutOfMemory
 from engine.gguf_file import convert
-from engine.linear import choose_linear
 from engine.model_files import Tensors, read_json
+from engine.placement import Placement, Weights
 from engine.tokenizer import Tokenizer
 from engine.transformer import Transformer
 from engine.trimmed_vocabulary import TrimmedVocabulary, read_trimmed_vocabulary
-
-Weights = Literal["fp32", "bf16", "fp16", "int8"]
-WEIGHTS: tuple[Weights, ...] = ("fp32", "bf16", "fp16", "int8")
 
 
 @dataclass(frozen=True)
@@ -39,22 +36,30 @@ class Checkpoint:
 
 
 def load_checkpoint(
-    path: Path, weights: Weights, on_progress: Callable[[float], None] | None = None
+    path: Path,
+    weights: Weights,
+    on_progress: Callable[[float], None] | None = None,
+    device: str = "cpu",
 ) -> Checkpoint:
     """Load ``path``, a model directory or a GGUF file (converted in a temporary folder first).
 
     on_progress: called with the fraction done, 0 to 1.
 
     Raises:
+        OutOfMemory: it has no room there.
         DraftlineError: the path, its architecture or its tokenizer is not one we can run.
     """
+    placement = Placement(device, weights)
     with _directory(path) as directory:
-        opened = _open(directory)
-        kind = choose_linear(weights)
+        opened = _open(directory, device)
+        if not placement.fits(opened.tensors.parameters):
+            raise OutOfMemory(f"The model in {path} has no room in the GPU's memory with {weights} weights.")
+        kind = placement.linear()
         transformer = assemble(
             opened.tensors, opened.config, opened.tokens, opened.trimmed, kind, on_progress
         )
-        huge_pages.collapse()
+        if device == "cpu":
+            huge_pages.collapse()
         return Checkpoint(transformer, opened.tokenizer, opened.eos_ids, opened.trimmed is not None)
 
 
@@ -83,7 +88,7 @@ class _Opened:
         return self.tokenizer.vocab_size if self.trimmed is None else self.config.vocab_size - 1
 
 
-def _open(directory: Path) -> _Opened:
+def _open(directory: Path, device: str = "cpu") -> _Opened:
     description = read_json(directory / "config.json")
     config = read_config(description, directory)
     tokenizer = Tokenizer(directory / "tokenizer.json")
@@ -94,7 +99,7 @@ def _open(directory: Path) -> _Opened:
             f"The model in {directory} ends a text with token {eos_ids[-1]}, but its tokenizer has only "
             f"{tokenizer.vocab_size} tokens: take both from the same model."
         )
-    tensors = Tensors(directory)
+    tensors = Tensors(directory, device)
     trimmed = read_trimmed_vocabulary(tensors, config.vocab_size - 1, tokenizer.vocab_size)
     if trimmed is None and tokenizer.vocab_size > config.vocab_size:
         raise DraftlineError(

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import torch
 
-from engine.checkpoint import WEIGHTS, Checkpoint, Weights, load_checkpoint
+from engine.checkpoint import Checkpoint, load_checkpoint
 from engine.cost_model import StepTimes
 from engine.decoding import MOST_GUESSES, decode
+from engine.device_reader import DeviceReader
 from engine.draft2 import Draft2
-from engine.errors import DraftlineError
+from engine.errors import DraftlineError, OutOfMemory
 from engine.ngram import NgramTable
+from engine.placement import Placement, placements
 from engine.reader import Reader
 from engine.request import APPROXIMATIONS, ApproximationName, CancelToken, Cycle, Guessers, SamplingParams
 from engine.sampling import Sampler
@@ -41,29 +43,26 @@ class Engine:
         name: str,
         oracle: Checkpoint,
         draft: Checkpoint | None,
-        weights: Weights,
+        placement: Placement,
         step_times: Path | None = None,
     ) -> None:
         self.name = name
         self.tokenizer = oracle.tokenizer
         self.eos_ids = oracle.eos_ids
-        self.device = "cpu"
-        self.weights = weights
+        self.device = placement.device
+        self.weights = placement.weights
+        self.notice = ""
         self.max_context = min(MAX_CONTEXT, oracle.transformer.config.max_positions)
         self.load_seconds = 0.0
         capacity = self.max_context + MOST_GUESSES + 1
-        reader = Reader(oracle.transformer, capacity)
-        times = recall_or_measure(reader, MEASURED_ROWS, weights, self.device, step_times)
+        reader, times = _read_with(oracle, placement, capacity, step_times)
         self._oracle = Oracle(reader, times)
         self._request: Request | None = None  # the latest, whose text the cache holds
         self._table: NgramTable | None = None
         self._draft: Reader | None = None
         self._draft_times = self.step_times
         if draft is not None:
-            self._draft = Reader(draft.transformer, capacity)
-            self._draft_times = recall_or_measure(
-                self._draft, MEASURED_ROWS, weights, self.device, step_times
-            )
+            self._draft, self._draft_times = _read_with(draft, placement, capacity, step_times)
         self._guessing = self._chains()
         self._experience = {name: Experience() for name in APPROXIMATIONS}
 
@@ -109,22 +108,25 @@ class Engine:
         Raises:
             DraftlineError: an empty prompt, an id outside the vocabulary, more tokens than max_context, or
                 an approximation that was not loaded.
+            OutOfMemory: others have taken the GPU's memory meanwhile.
             RuntimeError: it was resumed after a later request had begun.
         """
         vocab = self.tokenizer.vocab_size
         if not prompt_ids:
             raise DraftlineError("The prompt is empty: give at least one token.")
-        if not all(0 <= token < vocab for token in prompt_ids):
-            raise DraftlineError(
-                f"The prompt has token ids outside 0 to {vocab - 1}: encode it with this model's tokenizer."
-            )
+        context = prompt_ids if context_ids is None else context_ids
+        for name, ids in (("prompt", prompt_ids), ("context", context)):
+            if ids and not 0 <= min(ids) <= max(ids) < vocab:
+                raise DraftlineError(
+                    f"The {name} has token ids outside 0 to {vocab - 1}: encode it with this model's "
+                    "tokenizer."
+                )
         if len(prompt_ids) + params.max_tokens > self.max_context:
             raise DraftlineError(
                 f"The prompt's {len(prompt_ids)} tokens and max_tokens {params.max_tokens} exceed the "
                 f"context of {self.max_context}: shorten one of them."
             )
         sampler = Sampler(params.temperature, params.top_k, params.top_p, params.seed)
-        context = prompt_ids if context_ids is None else context_ids
         request = Request(prompt_ids, context, sampler, cancel or CancelToken())
         below: Stage | None = None
         rule: Rule = coupled(sampler)
@@ -140,10 +142,15 @@ class Engine:
             chain = SampledChain(approximation, params.gamma, params.lenience, self.step_times, experience)
             below, rule = chain, chain.rule
         self._request = request
-        for cycle in decode(self._oracle, below, rule, params.mode == "standard", request, params):
-            yield cycle
-            if self._request is not request:
-                raise RuntimeError("a later request has taken the cache: this one cannot go on")
+        try:
+            for cycle in decode(self._oracle, below, rule, params.mode == "standard", request, params):
+                yield cycle
+                if self._request is not request:
+                    raise RuntimeError("a later request has taken the cache: this one cannot go on")
+        except torch.OutOfMemoryError as error:
+            raise OutOfMemory(
+                "The GPU's memory is full: close what else uses it, or choose the device cpu."
+            ) from error
 
     def _approximation(self, name: ApproximationName) -> Approximation:
         if name == "draft":
@@ -161,6 +168,17 @@ class Engine:
         return NgramApproximation(self._table, {"trigram": 3, "bigram": 2, "unigram": 1}[name])
 
 
+def _read_with(
+    checkpoint: Checkpoint, placement: Placement, capacity: int, step_times: Path | None
+) -> tuple[Reader, StepTimes]:
+    if placement.device == "cpu":
+        reader = Reader(checkpoint.transformer, capacity)
+    else:
+        reader = DeviceReader(checkpoint.transformer, capacity, placement.cache_dtype, graphs=True)
+    times = recall_or_measure(reader, MEASURED_ROWS, placement.weights, placement.device, step_times)
+    return reader, times
+
+
 @torch.inference_mode()
 def load(
     oracle: Path | str,
@@ -174,25 +192,47 @@ def load(
     """Load a model and put the stages together.
 
     oracle: a model directory or a GGUF file. draft: a smaller model that guesses. draft2: a trigram table.
-    All three must have the same tokenizer. device: auto or cpu. weights: auto (int8, the fastest on a CPU),
-    fp32, bf16 (on processors with AVX-512) or int8. on_progress: called with the fraction done. step_times: a
-    file in which the measured step times are kept for the next start; None measures them every time, which
-    takes about a second.
+    All three must have the same tokenizer. device: auto, cpu or cuda; weights: auto, fp32, bf16, fp16 or int8
+    (see `engine.placement`). Where the first choice has no room, the next is taken and ``notice`` of the
+    engine says so. on_progress: called with the fraction done. step_times: a file in which the measured step
+    times are kept for the next start; None measures them every time, which takes about a second.
 
     Raises:
         DraftlineError: anything that cannot be loaded, in one sentence.
     """
     started = time.perf_counter()
-    if device not in ("auto", "cpu"):
-        raise DraftlineError(f"The device {device!r} is not supported yet; use cpu.")
-    chosen = next((kind for kind in WEIGHTS if kind == ("int8" if weights == "auto" else weights)), None)
-    if chosen is None:
-        raise DraftlineError(
-            f"There are no weights of kind {weights!r}; choose auto, "
-            f"{', '.join(WEIGHTS[:-1])} or {WEIGHTS[-1]}."
+    tried = placements(device, weights)
+    for placement in tried:
+        try:
+            engine = _load(Path(oracle), draft, placement, on_progress, step_times)
+        except (OutOfMemory, torch.OutOfMemoryError) as error:
+            if placement is tried[-1]:
+                raise OutOfMemory(
+                    f"The model in {oracle} has no room in the memory of {placement.device} with "
+                    f"{placement.weights} weights: close what else uses it, or choose a smaller model."
+                ) from error
+            torch.cuda.empty_cache()
+        else:
+            break
+    if placement is not tried[0]:
+        engine.notice = (
+            f"The GPU has no room for {engine.name} with {tried[0].weights} weights; it runs on "
+            f"{placement.device} with {placement.weights} weights."
         )
-    path = Path(oracle)
-    checkpoint = load_checkpoint(path, chosen, on_progress)
+    if draft2 is not None:
+        engine.use_table(Path(draft2))
+    engine.load_seconds = time.perf_counter() - started
+    return engine
+
+
+def _load(
+    oracle: Path,
+    draft: Path | str | None,
+    placement: Placement,
+    on_progress: Callable[[float], None] | None,
+    step_times: Path | None,
+) -> Engine:
+    checkpoint = load_checkpoint(oracle, placement.weights, on_progress, placement.device)
     if checkpoint.trimmed:
         raise DraftlineError(
             f"The model in {oracle} knows only some of its tokenizer's tokens, which does for a draft but "
@@ -200,15 +240,11 @@ def load(
         )
     guessing = None
     if draft is not None:
-        guessing = load_checkpoint(Path(draft), chosen)
+        guessing = load_checkpoint(Path(draft), placement.weights, device=placement.device)
         if guessing.tokenizer.fingerprint != checkpoint.tokenizer.fingerprint:
             raise DraftlineError(
                 f"The draft in {draft} has another tokenizer than the oracle in {oracle}: take "
                 "one of the same family."
             )
-    name = path.stem if path.is_file() else path.resolve().name
-    engine = Engine(name, checkpoint, guessing, chosen, step_times)
-    if draft2 is not None:
-        engine.use_table(Path(draft2))
-    engine.load_seconds = time.perf_counter() - started
-    return engine
+    name = oracle.stem if oracle.is_file() else oracle.resolve().name
+    return Engine(name, checkpoint, guessing, placement, step_times)

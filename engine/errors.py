@@ -7,3 +7,7 @@ class DraftlineError(Exception):
     The message is one sentence: what is wrong and what to do. Command lines print it without a
     traceback and leave with exit code 2; the language server shows it once.
     """
+
+
+class OutOfMemory(DraftlineError):
+    """The model has no room where it was to run; elsewhere or with smaller weights it may have."""

@@ -67,11 +67,11 @@ def sample_texts(
             seen[text, written + row] = True
             visible[row] = seen[text, : visible.shape[1]]
         written += len(rows)
-        logits = reader.logits([row[1] for row in rows], [row[2] for row in rows], visible)
+        answers = reader.rows([row[1] for row in rows], [row[2] for row in rows], visible)
         for row, (text, _, position) in enumerate(rows):
             if position + 1 < len(starts[text]):
                 continue
-            token = sampler.draw(sampler.distribution(logits[row]), position + 1, stream=first + text)
+            token = sampler.draw(sampler.distribution(answers[row].logits), position + 1, stream=first + text)
             if token in eos_ids:
                 continue
             texts[text].append(token)

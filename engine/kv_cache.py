@@ -12,14 +12,24 @@ import torch
 
 
 class KVCache:
-    """keys, values: one tensor per layer, [kv_heads, capacity, head_dim], fixed-point (see attention.py)."""
+    """keys, values: views of one tensor, by layer [kv_heads, capacity, head_dim]. How they are rounded is up
+    to the attention that writes and reads them."""
 
-    def __init__(self, layers: int, kv_heads: int, head_dim: int, capacity: int) -> None:
-        shape = (kv_heads, capacity, head_dim)
-        self.keys = [torch.zeros(shape, dtype=torch.float64) for _ in range(layers)]
-        self.values = [torch.zeros(shape, dtype=torch.float64) for _ in range(layers)]
+    def __init__(
+        self,
+        layers: int,
+        kv_heads: int,
+        head_dim: int,
+        capacity: int,
+        dtype: torch.dtype = torch.float64,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self._both = torch.zeros((2, layers, kv_heads, capacity, head_dim), dtype=dtype, device=device)
+        self.keys = list(self._both[0])
+        self.values = list(self._both[1])
         self.capacity = capacity
         self.length = 0
+        self.slot_bytes = self._both.nbytes // capacity
 
     def commit(self, slots: Sequence[int]) -> None:
         """Append the tokens in ``slots`` (rising, all >= length) to the committed text.
@@ -33,10 +43,8 @@ class KVCache:
             in_place += 1
         if in_place == len(slots):
             return
-        index = torch.tensor(slots[in_place:])
-        first = start + in_place
-        for tensor in (*self.keys, *self.values):
-            tensor[:, first : self.length] = tensor.index_select(1, index)
+        index = torch.tensor(slots[in_place:], device=self._both.device)
+        self._both[:, :, :, start + in_place : self.length] = self._both.index_select(3, index)
 
     def truncate(self, length: int) -> None:
         """Forget the text from ``length`` on (0 <= length <= self.length)."""

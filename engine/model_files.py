@@ -6,12 +6,14 @@ Only safetensors are read, never a pickle: they cannot run code.
 from __future__ import annotations
 
 import json
+import math
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
@@ -41,8 +43,8 @@ def read_json(path: Path) -> dict[str, Any]:
 class Tensors:
     """Every tensor of a directory's safetensors files, by name. They stay on disk until they are taken."""
 
-    def __init__(self, directory: Path) -> None:
-        """Open the one file of ``directory``, or all that its index names.
+    def __init__(self, directory: Path, device: str = "cpu") -> None:
+        """Open the one file of ``directory``, or all that its index names. device: where tensors are put.
 
         Raises:
             DraftlineError: a file is missing, cut short or no safetensors.
@@ -55,6 +57,7 @@ class Tensors:
                 raise DraftlineError(f"{index} does not say where each tensor is; fetch the model again.")
             names = sorted(set(places.values()))
         self.directory = directory
+        self._device = device
         self._files: dict[str, Any] = {}
         for name in names:
             path = directory / name
@@ -72,19 +75,24 @@ class Tensors:
         for name, file in self._files.items():
             yield name, file.get_tensor(name)
 
+    @property
+    def parameters(self) -> int:
+        """The number of elements of all tensors."""
+        return sum(math.prod(file.get_slice(name).get_shape()) for name, file in self._files.items())
+
     def find(self, name: str) -> Tensor | None:
         """The tensor ``name`` whatever its shape; None if there is none."""
         for spelled in spellings(name):
             if spelled in self._files:
                 tensor: Tensor = self._files[spelled].get_tensor(spelled)
-                return tensor
+                return tensor.to(self._device)
         return None
 
     def get(self, name: str, *shape: int) -> Tensor:
-        """The tensor ``name``, which must have ``shape``.
+        """The tensor ``name`` of numbers, which must have ``shape``.
 
         Raises:
-            DraftlineError: there is none, or it has another shape.
+            DraftlineError: there is none, it has another shape, or not all of its values are finite.
         """
         tensor = self.find(name)
         if tensor is None:
@@ -95,6 +103,11 @@ class Tensors:
             raise DraftlineError(
                 f"The tensor {name} in {self.directory} has shape {list(tensor.shape)} where its "
                 f"config.json says {list(shape)}; fetch the model again."
+            )
+        if not all(map(math.isfinite, map(float, torch.aminmax(tensor)))):
+            raise DraftlineError(
+                f"The tensor {name} in {self.directory} has values that are not numbers; fetch the model "
+                "again."
             )
         return tensor
 

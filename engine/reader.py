@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from engine.cost_model import StepTimes
+from engine.kv_cache import KVCache
 from engine.request import CancelToken, Spent
-from engine.sampling import Logits
+from engine.sampling import Row
 from engine.transformer import Transformer
 
 TYPICAL_TEXT = 256  # committed tokens when step times are measured
@@ -27,9 +28,12 @@ class Reader:
 
     def __init__(self, transformer: Transformer, capacity: int) -> None:
         self.transformer = transformer
-        self.cache = transformer.new_cache(capacity)
+        self.cache = self._new_cache(capacity)
         self.text: list[int] = []
         self.spent = Spent()
+
+    def _new_cache(self, capacity: int) -> KVCache:
+        return self.transformer.new_cache(capacity)
 
     def keep(self, text: Sequence[int]) -> None:
         """Forget all that is not a beginning of ``text``."""
@@ -48,26 +52,30 @@ class Reader:
             chunk = text[start : start + PREFILL_ROWS]
             rows = len(chunk)
             visible = torch.ones(rows, rows, dtype=torch.bool).tril()
-            started = time.perf_counter()
-            self._forward(chunk, range(start, start + rows), visible)
-            self._note(rows, visible, False, started)
+            self._pass(chunk, range(start, start + rows), visible, False)
             self.commit(range(start, start + rows), chunk)
         return True
 
-    def logits(self, tokens: Sequence[int], positions: Sequence[int], visible: Tensor | None) -> Logits:
-        """One forward pass (see `Transformer.forward`) -> [rows, vocab]."""
+    def rows(self, tokens: Sequence[int], positions: Sequence[int], visible: Tensor | None) -> Sequence[Row]:
+        """One forward pass (see `Transformer.forward`) -> what follows each token. Valid until the next."""
+        return self._pass(tokens, positions, visible, True)
+
+    def _pass(
+        self, tokens: Sequence[int], positions: Sequence[int], visible: Tensor | None, head: bool
+    ) -> Sequence[Row]:
         started = time.perf_counter()
-        logits: Logits = self.transformer.logits(self._forward(tokens, positions, visible)).numpy()
-        self._note(len(tokens), visible, True, started)
-        return logits
+        rows = self._run(tokens, positions, visible, head)
+        slots = self.cache.length + (len(tokens) if visible is None else visible.shape[1])
+        read, operations = self.transformer.traffic(len(tokens), slots, head)
+        read += slots * self.cache.slot_bytes
+        self.spent += Spent(1, len(tokens), read, operations, time.perf_counter() - started)
+        return rows
 
-    def _forward(self, tokens: Sequence[int], positions: Sequence[int], visible: Tensor | None) -> Tensor:
-        return self.transformer.forward(torch.tensor(tokens), torch.tensor(positions), self.cache, visible)
-
-    def _note(self, rows: int, visible: Tensor | None, head: bool, started: float) -> None:
-        slots = self.cache.length + (rows if visible is None else visible.shape[1])
-        read, operations = self.transformer.traffic(rows, slots, head)
-        self.spent += Spent(1, rows, read, operations, time.perf_counter() - started)
+    def _run(
+        self, tokens: Sequence[int], positions: Sequence[int], visible: Tensor | None, head: bool
+    ) -> Sequence[Row]:
+        hidden = self.transformer.forward(torch.tensor(tokens), torch.tensor(positions), self.cache, visible)
+        return [Row(logits) for logits in self.transformer.logits(hidden).numpy()] if head else []
 
     def commit(self, slots: Sequence[int], tokens: Sequence[int]) -> None:
         """Move ``slots``, which hold ``tokens``, behind the text."""
@@ -84,7 +92,7 @@ class Reader:
             seconds = []
             for _ in range(repeats):
                 started = time.perf_counter()
-                self.logits([0] * count, range(count), visible)
+                self.rows([0] * count, range(count), visible)
                 seconds.append(time.perf_counter() - started)
             best.append(min(seconds))
         self.cache.truncate(0)

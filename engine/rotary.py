@@ -75,12 +75,18 @@ def _yarn(frequencies: Tensor, rope: Mapping[str, Any], theta: float) -> tuple[T
 class Rotary:
     """The turns of a model's heads."""
 
-    def __init__(self, frequencies: tuple[float, ...], magnitude: float, head_dim: int) -> None:
+    def __init__(
+        self,
+        frequencies: tuple[float, ...],
+        magnitude: float,
+        head_dim: int,
+        device: torch.device | str = "cpu",
+    ) -> None:
         """frequencies, magnitude: see read_frequencies; the elements of a head beyond them stay."""
         resting = head_dim // 2 - len(frequencies)
-        self._frequencies = torch.tensor([*frequencies, *[0.0] * resting], dtype=torch.float64)
+        self._frequencies = torch.tensor([*frequencies, *[0.0] * resting], dtype=torch.float64, device=device)
         lengths = [*[magnitude] * len(frequencies), *[1.0] * resting]
-        self._magnitudes = torch.tensor(lengths, dtype=torch.float64)
+        self._magnitudes = torch.tensor(lengths, dtype=torch.float64, device=device)
 
     def turns(self, positions: Tensor) -> Tensor:
         """positions [rows] -> [rows, head_dim / 2] complex128, one factor a pair."""

@@ -44,6 +44,38 @@ class Distribution:
         return float(np.minimum(self.p, other.at(self.ids)).sum())
 
 
+class Row:
+    """The logits [vocab] of what follows one token, and the questions asked of them before any sampling."""
+
+    def __init__(self, logits: Logits) -> None:
+        self._logits = logits
+
+    @property
+    def logits(self) -> Logits:
+        return self._logits
+
+    def best(self) -> int:
+        """The likeliest token, the first of equals, here and everywhere.
+
+        Raises:
+            DraftlineError: the logits are not finite, so the model's weights are damaged.
+        """
+        return _best(self._logits)
+
+    def likeliest(self, k: int) -> list[tuple[int, float]]:
+        """The ``k`` likeliest of the tokens that are possible at all, with their probabilities.
+
+        Raises:
+            DraftlineError: as `best`.
+        """
+        logits = self._logits
+        largest = float(logits[_best(logits)])
+        ids = _likeliest(logits, np.flatnonzero(logits > -np.inf), k)
+        weights = np.exp(logits[ids].astype(np.float64) - largest)
+        total = np.exp(logits.astype(np.float64) - largest).sum()
+        return [(int(token), float(weight / total)) for token, weight in zip(ids, weights, strict=True)]
+
+
 class Sampler:
     """Draws tokens as one request wants them."""
 
@@ -81,26 +113,22 @@ class Sampler:
         with np.errstate(divide="ignore"):
             return int(law.ids[np.argmax(np.log(law.p) + self.noise(position, law.ids, stream))])
 
-    def choose(self, logits: Logits, position: int) -> int:
+    def choose(self, row: Row, position: int) -> int:
         """The token that follows at absolute ``position``."""
-        return self.draw(self.distribution(logits), position)
+        return row.best() if self.temperature == 0 else self.draw(self.distribution(row.logits), position)
 
-    def likeliest(self, logits: Logits, position: int, k: int) -> list[tuple[int, float]]:
+    def likeliest(self, row: Row, position: int, k: int) -> list[tuple[int, float]]:
         """The ``k`` tokens that `choose` most likely picks for similar logits, with their probability here.
 
         The first is `choose`'s own: the same noise is used. The probability is the softmax of what is
-        compared, noise included, over the k.
+        compared, noise included.
 
         Raises:
             DraftlineError: the logits are not finite, so the model's weights are damaged.
         """
         if self.temperature == 0:
-            largest = float(logits[_best(logits)])
-            ids = _likeliest(logits, np.flatnonzero(logits > -np.inf), k)
-            weights = np.exp(logits[ids].astype(np.float64) - largest)
-            total = np.exp(logits.astype(np.float64) - largest).sum()
-            return [(int(token), float(weight / total)) for token, weight in zip(ids, weights, strict=True)]
-        law = self.distribution(logits)
+            return row.likeliest(k)
+        law = self.distribution(row.logits)
         with np.errstate(divide="ignore"):
             values = np.log(law.p) + self.noise(position, law.ids)
         best = _likeliest(values, np.arange(len(values)), k)

@@ -17,7 +17,7 @@ from engine.acceptance import walk
 from engine.cost_model import AcceptanceStatistics, StepTimes, best_size
 from engine.reader import Reader
 from engine.request import CancelToken, Origin, Spent
-from engine.sampling import Logits, Sampler
+from engine.sampling import Row, Sampler
 from engine.tree import ROOT, TokenTree
 
 SMALLEST_CHANCE = 0.02  # a guess below this is not worth its place in a tree, whatever the machine
@@ -149,24 +149,24 @@ class Draft:
             self._catch_up()
         columns = [*self._slots, *nodes]
         start = reader.cache.length
-        logits = reader.logits(
+        rows = reader.rows(
             [tree.tokens[node] for node in nodes],
             [start + tree.depths[node] for node in nodes],
             torch.from_numpy(tree.ancestor_mask(nodes, columns)),
         )
         for node in nodes:
             self._slots[node] = start + len(self._slots)
-        for node, row in zip(nodes, logits, strict=True):
+        for node, row in zip(nodes, rows, strict=True):
             self._judge(tree, node, row)
 
     def _catch_up(self) -> None:
         """Read the tokens emitted since the last pass, all but the root."""
         self._reader.read(self._truth[:-1], CancelToken())
 
-    def _judge(self, tree: TokenTree, node: int, logits: Logits) -> None:
+    def _judge(self, tree: TokenTree, node: int, row: Row) -> None:
         position = len(self._truth) + tree.depths[node]
         width = 1 if tree.shape == "chain" else self.CHILDREN
-        guesses = self._sampler.likeliest(logits, position, width)
+        guesses = self._sampler.likeliest(row, position, width)
         ranked = {token: (rank, probability) for rank, (token, probability) in enumerate(guesses)}
         features: dict[int, object] = {}
         self._guessed_below[node] = set(tree.children[node])
@@ -192,7 +192,7 @@ class Checked:
     rows: int
 
 
-Rule = Callable[[TokenTree, int, Logits, int], tuple[int, bool]]
+Rule = Callable[[TokenTree, int, Row, int], tuple[int, bool]]
 """(tree, node, its logits, position of the next token) -> that token, and whether a guess may match it."""
 
 
@@ -224,21 +224,21 @@ class Oracle:
         """
         reader = self._reader
         start = reader.cache.length
-        logits = reader.logits(
+        rows = reader.rows(
             [tree.tokens[node] for node in nodes],
             [start + tree.depths[node] for node in nodes],
             torch.from_numpy(tree.ancestor_mask(nodes, nodes)) if len(nodes) > 1 else None,
         )
-        rows = {node: row for row, node in enumerate(nodes)}
+        at = {node: row for row, node in enumerate(nodes)}
 
         def decide(node: int) -> tuple[int, bool]:
-            return rule(tree, node, logits[rows[node]], start + tree.depths[node] + 1)
+            return rule(tree, node, rows[at[node]], start + tree.depths[node] + 1)
 
-        accepted, tokens = walk(tree, rows.keys(), decide)
-        reader.commit([start + rows[node] for node in accepted], [tree.tokens[node] for node in accepted])
+        accepted, tokens = walk(tree, at.keys(), decide)
+        reader.commit([start + at[node] for node in accepted], [tree.tokens[node] for node in accepted])
         return Checked(accepted, tokens, len(nodes))
 
 
 def coupled(sampler: Sampler) -> Rule:
     """The oracle's own draw at each node: exact for any tree and any proposer."""
-    return lambda tree, node, logits, position: (sampler.choose(logits, position), True)
+    return lambda tree, node, row, position: (sampler.choose(row, position), True)

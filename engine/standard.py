@@ -20,7 +20,7 @@ from engine.lookup import Lookup
 from engine.ngram import NgramTable
 from engine.reader import Reader
 from engine.request import CancelToken, Origin, Spent
-from engine.sampling import Distribution, Logits, Sampler
+from engine.sampling import Distribution, Logits, Row, Sampler
 from engine.stages import Request
 from engine.tree import ROOT, TokenTree
 
@@ -122,9 +122,9 @@ class SampledChain:
     def spent(self) -> dict[Origin, Spent]:
         return {self._approximation.origin: self._approximation.spent or self._experience.spent}
 
-    def rule(self, tree: TokenTree, node: int, logits: Logits, position: int) -> tuple[int, bool]:
+    def rule(self, tree: TokenTree, node: int, row: Row, position: int) -> tuple[int, bool]:
         """Accept the guess below ``node`` with probability min(1, p/q), or replace it (see `Rule`)."""
-        law = self._sampler.distribution(logits)
+        law = self._sampler.distribution(row.logits)
         if not tree.children[node]:
             return self._sampler.draw(law, position), True
         (guess,) = tree.children[node]
@@ -167,8 +167,7 @@ class ModelApproximation:
     def logits(self, path: Sequence[int]) -> Logits:
         text = [*self._truth[:-1], *path]
         self._reader.read(text[:-1], CancelToken())
-        row: Logits = self._reader.logits(text[-1:], [len(text) - 1], None)[0]
-        return row
+        return self._reader.rows(text[-1:], [len(text) - 1], None)[0].logits
 
     def advance(self, tokens: Sequence[int]) -> None:
         self._truth += tokens

@@ -107,7 +107,7 @@ def teacher_forced_alpha(
     oracle.read(text[: start - 1], CancelToken())
     total = 0.0
     for position in range(start, len(text)):
-        p = sampler.distribution(oracle.logits(text[position - 1 : position], [position - 1], None)[0])
+        p = sampler.distribution(oracle.rows(text[position - 1 : position], [position - 1], None)[0].logits)
         oracle.commit([position - 1], text[position - 1 : position])
         q = sampler.distribution(approximation.logits(text[position - 1 : position]))
         total += p.overlap(q)

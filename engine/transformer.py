@@ -7,18 +7,23 @@ or turn the heads. Rows are tokens; there is no batch of texts.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from engine.activations import ACTIVATIONS, gated
-from engine.attention import GRID, exact_attention, round_to_grid_
+from engine.attention import ExactAttention
 from engine.config import Config
 from engine.kv_cache import KVCache
 from engine.linear import Linear
 from engine.norms import Norm
-from engine.rotary import Rotary, rotate
+from engine.rotary import Rotary
 from engine.trimmed_vocabulary import TrimmedVocabulary
+
+Attend = Callable[[int, Tensor, Tensor], Tensor]
+"""(layer, its queries, keys and values, the rows' turns) -> what the heads saw: see `ExactAttention`."""
 
 
 @dataclass(frozen=True)
@@ -58,16 +63,18 @@ class Transformer:
         self._norm = norm
         self._head = head
         self._trimmed = trimmed
-        self._rotary = Rotary(config.frequencies, config.magnitude, config.head_dim)
+        self._rotary = Rotary(config.frequencies, config.magnitude, config.head_dim, embedding.device)
         activation = ACTIVATIONS[config.activation]
         self._activate = gated(activation) if config.family.gated else activation
         products = [linear for layer in layers for linear in (layer.qkv, layer.output, layer.up, layer.down)]
         self._body_weights = sum(linear.weights for linear in products)
         self._body_bytes = sum(linear.weight_bytes for linear in products)
 
-    def new_cache(self, capacity: int) -> KVCache:
+    def new_cache(self, capacity: int, dtype: torch.dtype = torch.float64) -> KVCache:
+        """dtype: float64 for `forward`, whose attention is exact; what `run` is given may want another."""
         config = self.config
-        return KVCache(config.layers, config.kv_heads, config.head_dim, capacity)
+        device = self._embedding.device
+        return KVCache(config.layers, config.kv_heads, config.head_dim, capacity, dtype, device)
 
     def forward(self, tokens: Tensor, positions: Tensor, cache: KVCache, visible: Tensor | None) -> Tensor:
         """Run ``tokens`` behind the committed text and what else was written behind it.
@@ -77,33 +84,18 @@ class Transformer:
         None: a single row directly behind the text. Returns the last hidden states, [rows, hidden] float32,
         for `logits`.
         """
-        config = self.config
-        rows = tokens.shape[0]
-        group = config.heads // config.kv_heads
-        end = cache.length + (rows if visible is None else visible.shape[1])
-        start = end - rows
+        return self.run(tokens, positions, ExactAttention(self.config, cache, len(tokens), visible))
+
+    def run(self, tokens: Tensor, positions: Tensor, attend: Attend) -> Tensor:
+        """`forward` with any attention."""
         turns = self._rotary.turns(positions)
-        turning = config.heads + config.kv_heads
-        hidden_rows = None if visible is None else (~visible).repeat(group, 1)
+        turning = self.config.heads + self.config.kv_heads
         x = self._embed(tokens, positions)
         for index, layer in enumerate(self._layers):
-            qkv = layer.qkv(layer.input_norm(x)).view(rows, -1, config.head_dim)
+            qkv = layer.qkv(layer.input_norm(x)).view(len(tokens), -1, self.config.head_dim)
             if layer.head_norm is not None:
                 qkv[:, :turning] = layer.head_norm(qkv[:, :turning])
-            heads = qkv.double().transpose(0, 1)
-            rotated = rotate(heads[:turning], turns)
-            keys, values = cache.keys[index], cache.values[index]
-            keys[:, start:end] = round_to_grid_(rotated[config.heads :], GRID)
-            values[:, start:end] = round_to_grid_(heads[turning:], GRID)
-            queries = round_to_grid_(rotated[: config.heads].mul_(config.attention_scale), GRID)
-            attended = exact_attention(
-                queries.view(config.kv_heads, group * rows, config.head_dim),
-                keys[:, :end],
-                values[:, :end],
-                hidden_rows,
-            )
-            attended = attended.view(config.heads, rows, config.head_dim).transpose(0, 1)
-            x = x + layer.output(attended.reshape(rows, -1).float())
+            x = x + layer.output(attend(index, qkv, turns))
             x = x + layer.down(self._activate(layer.up(layer.post_norm(x))))
         return x
 
@@ -122,14 +114,13 @@ class Transformer:
         return x
 
     def traffic(self, rows: int, slots: int, head: bool) -> tuple[int, int]:
-        """What a pass of ``rows`` that see ``slots`` of the cache takes: bytes read, operations.
+        """What a pass of ``rows`` that see ``slots`` of the cache takes of the weights: bytes, operations.
 
-        Bytes of the weights, with the head's or without, and of keys and values; a multiplication and its
-        addition are two operations. Both leave out what is small: the embedding's rows, norms, activations.
+        With the head or without. A multiplication and its addition are two operations; those of attention
+        are among them. What is small is left out: the embedding's rows, norms, activations.
         """
         config = self.config
         read = self._body_bytes + head * self._head.weight_bytes
-        read += 2 * 8 * slots * config.layers * config.kv_heads * config.head_dim
         weights = self._body_weights + head * self._head.weights
         attention = 2 * slots * config.layers * config.heads * config.head_dim
         return read, 2 * rows * (weights + attention)

@@ -34,8 +34,8 @@ class TrimmedVocabulary:
         """token_ids: [kept] int64, rising, below ``vocab_size``, the number of the tokenizer's tokens."""
         self._token_ids = token_ids
         self._vocab_size = vocab_size
-        self._rows = torch.full((vocab_size,), len(token_ids))
-        self._rows[token_ids] = torch.arange(len(token_ids))
+        self._rows = token_ids.new_full((vocab_size,), len(token_ids))
+        self._rows[token_ids] = torch.arange(len(token_ids), device=token_ids.device)
 
     def rows(self, tokens: Tensor) -> Tensor:
         """tokens [n] -> the embedding's rows to read for them, [n] int64."""

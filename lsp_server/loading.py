@@ -36,6 +36,8 @@ def load_completer(settings: Settings, on_progress: Callable[[float], None] | No
         on_progress=on_progress,
         step_times=step_times_path(),
     )
+    if engine.notice:
+        logger.warning("%s", engine.notice)
     if settings.draft2 is None:
         _use_trigram(engine, settings.repository)
     return Completer(engine)

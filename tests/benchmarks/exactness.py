@@ -119,9 +119,9 @@ def top_two_gap(engine: Engine, text: Sequence[int], params: SamplingParams) -> 
     """How far the likeliest token after ``text`` is above the second, in what the choice goes by."""
     reader = engine._oracle._reader
     reader.read(text[:-1], CancelToken())
-    logits = reader.logits(text[-1:], [len(text) - 1], None)[0]
+    (row,) = reader.rows(text[-1:], [len(text) - 1], None)
     sampler = Sampler(params.temperature, params.top_k, params.top_p, params.seed)
-    best = [chance for _, chance in sampler.likeliest(logits, len(text), 2)]
+    best = [chance for _, chance in sampler.likeliest(row, len(text), 2)]
     return math.log(best[0] / best[1]) if len(best) > 1 and best[1] > 0 else math.inf
 
 

@@ -16,7 +16,6 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from engine import DraftlineError, Engine, SamplingParams, load
-from engine.cost_model import StepTimes
 from engine.katz import write_table
 from engine.tokenizer import Tokenizer
 from tests.engine.tiny_models import write_model
@@ -73,23 +72,18 @@ def test_a_table_counted_with_two_ids_swapped_is_refused(models: Path, draft: Pa
     assert str(tmp_path / "table") in refusal(models / "oracle", draft2=tmp_path / "table")
 
 
-@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("tensor", ["model.embed_tokens.weight", "model.layers.0.mlp.down_proj.weight"])
-@pytest.mark.parametrize("weights", ["fp32", "int8"])
-@pytest.mark.parametrize(
-    "mode", [{"mode": "staged"}, {"mode": "standard", "approximation": "draft"}], ids=["staged", "standard"]
-)
-def test_a_draft_whose_weights_are_no_numbers_is_one_sentence_and_plain_decoding_goes_on(
-    models: Path, draft: Path, weights: str, tensor: str, wrong: float, mode: dict[str, str]
+def test_a_draft_with_one_weight_that_is_no_number_is_named(
+    models: Path, draft: Path, tensor: str, wrong: float
 ):
+    """One value is enough, and is found before any text could differ by it."""
     tensors = load_file(draft / "model.safetensors")
-    tensors[tensor].fill_(wrong)
+    tensors[tensor][3, 5] = wrong
     save_file(tensors, draft / "model.safetensors", {"format": "pt"})
-    engine = load(models / "oracle", draft=draft, weights=weights)
-    engine._oracle.times = StepTimes((1, 32), (1.0, 1.0))  # so that asking the draft pays
-    with pytest.raises(DraftlineError, match=r"not numbers.*\.$"):
-        text(engine, **mode)
-    assert text(engine, mode="plain") == text(load(models / "oracle", weights=weights), mode="plain")
+    message = refusal(models / "oracle", draft=draft)
+    assert tensor in message
+    assert str(draft) in message
 
 
 @pytest.mark.parametrize("file", ["config.json", "tokenizer.json", "model.safetensors"])

@@ -33,10 +33,12 @@ Report 21 (TensorRT-LLM 17110, a CUDA graph replays captured positions) can only
 from __future__ import annotations
 
 import gc
+import itertools
 import json
 import random
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -50,7 +52,7 @@ from engine.draft2 import Draft2
 from engine.katz import write_table
 from engine.reader import Reader
 from engine.request import Cycle
-from engine.sampling import Logits
+from engine.sampling import Row
 from engine.stages import Draft, Request, Stage
 from engine.standard import ModelApproximation
 from engine.tree import TokenTree
@@ -196,17 +198,17 @@ def test_the_draft_reads_each_node_after_its_path(
     stage = Draft(reader, StepTimes((1, 64), (1e-9, 1e-9)), below)
     prompt = PROMPT[:6] * 4  # so that draft2 has something to guess as well
     stage.begin(Request(prompt, prompt))
-    passes: list[Logits] = []
-    read = reader.logits
-    monkeypatch.setattr(reader, "logits", lambda *rows: passes.append(read(*rows)) or passes[-1])
+    passes: list[Sequence[Row]] = []
+    read = reader.rows
+    monkeypatch.setattr(reader, "rows", lambda *rows: passes.append(read(*rows)) or passes[-1])
     tree = TokenTree(prompt[-1])
     stage.propose(tree, 24, 1.0)
     assert len(passes) > 1
     assert len({tree.parents[node] for node in stage._slots}) > 4  # not a chain
-    for node, row in zip(stage._slots, np.concatenate(passes), strict=True):
+    for node, row in zip(stage._slots, itertools.chain(*passes), strict=True):
         path = [tree.tokens[step] for step in tree.path(node)[1:]]
         alone = linear_logits(transformer, [*prompt, *path], transformer.new_cache(CONTEXT))
-        assert np.array_equal(row, alone[-1].numpy())
+        assert np.array_equal(row.logits, alone[-1].numpy())
 
 
 def test_what_only_the_oracle_has_read_the_draft_reads_as_well(twin: Engine):

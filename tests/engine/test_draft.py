@@ -131,8 +131,8 @@ def test_a_cancelled_request_leaves_the_chain_as_good_as_fresh(models, looks):
 def test_a_draft_whose_passes_cost_as_much_as_the_oracles_is_seldom_asked(models, monkeypatch):
     passes = []
     stage = draft(models["small"], None, StepTimes((1, 64), (1.0, 1.0)))
-    run = stage._reader.logits
-    monkeypatch.setattr(stage._reader, "logits", lambda *a: passes.append(1) or run(*a))
+    run = stage._reader.rows
+    monkeypatch.setattr(stage._reader, "rows", lambda *a: passes.append(1) or run(*a))
     done = cycles(oracle_of(models["large"]), stage, [1, 2, 3], 100)
     assert len(passes) < len(done) / 2
 
@@ -147,10 +147,10 @@ def test_guesses_of_the_stage_below_cost_no_pass_of_their_own(models, monkeypatc
         for _ in range(3):  # it is the oracle itself: let it learn how often it is right
             cycles(oracle_of(models["large"]), stage, [1, 2, 3], 60)
         rows: list[int] = []
-        run = stage._reader.logits
+        run = stage._reader.rows
         monkeypatch.setattr(
             stage._reader,
-            "logits",
+            "rows",
             lambda tokens, *rest, run=run, rows=rows: rows.append(len(tokens)) or run(tokens, *rest),
         )
         with torch.inference_mode():

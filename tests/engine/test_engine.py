@@ -342,7 +342,14 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path: Path):
     weights["model.norm.weight"].fill_(float("nan"))
     save_file(weights, broken / "model.safetensors", {"format": "pt"})
     with pytest.raises(DraftlineError, match="not numbers"):
-        list(load(broken, weights="fp32").generate(BASE, SamplingParams()))
+        load(broken, weights="fp32")
+
+
+@pytest.mark.parametrize("token", [-1, TOKENS, 99_999])
+def test_a_context_with_tokens_that_there_are_not_is_refused_by_name(engine, token: int):
+    with pytest.raises(DraftlineError, match="The context has token ids outside") as raised:
+        list(engine.generate(BASE, SamplingParams(), context_ids=[*BASE, token, *BASE]))
+    assert_one_sentence(raised.value)
 
 
 def test_a_request_cannot_go_on_once_a_later_one_has_begun(engine):

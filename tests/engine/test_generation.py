@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +15,7 @@ from engine.errors import DraftlineError
 from engine.generation import sample_texts, slots_needed
 from engine.reader import Reader
 from engine.request import CancelToken
-from engine.sampling import Sampler
+from engine.sampling import Row, Sampler
 from engine.transformer import Transformer
 from tests.engine.tiny_models import SIZES, TOKENS, CancelAtLook, linear_logits, write_model
 
@@ -131,8 +130,8 @@ def test_no_text_no_length_an_empty_start_and_too_little_room(transformer):
 
 def test_values_that_are_not_numbers_are_refused(transformer):
     class Broken(Reader):
-        def logits(self, *arguments):
-            return torch.full((2, TOKENS), float("nan")).numpy()
+        def rows(self, *arguments):
+            return [Row(np.full(TOKENS, np.nan, dtype=np.float32))] * 2
 
     with pytest.raises(DraftlineError, match="not numbers"):
         sample_texts(Broken(transformer, ROOM), [[1], [2]], LENGTH, SAMPLER)

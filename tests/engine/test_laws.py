@@ -25,7 +25,8 @@ from engine.checkpoint import Checkpoint
 from engine.cost_model import StepTimes
 from engine.katz import write_table
 from engine.kv_cache import KVCache
-from engine.sampling import Distribution, Logits, Sampler
+from engine.placement import Placement
+from engine.sampling import Distribution, Logits, Row, Sampler
 from engine.stages import Rule
 from engine.standard import _GUESS
 from engine.tree import TokenTree
@@ -77,7 +78,7 @@ class Toy:
 def toy(tmp_path_factory: pytest.TempPathFactory) -> Engine:
     tokenizer = SimpleNamespace(vocab_size=VOCAB, fingerprint=FINGERPRINT)
     oracle, draft = (Checkpoint(Toy(laws), tokenizer, (), False) for laws in (ORACLE, DRAFT))
-    engine = Engine("toy", oracle, draft, "fp32")
+    engine = Engine("toy", oracle, draft, Placement("cpu", "fp32"))
     engine._oracle.times = FREE
     table = tmp_path_factory.mktemp("table") / "table"
     text = np.random.default_rng(2).choice(VOCAB, 300, p=[0.4, 0.3, 0.15, 0.1, 0.05]).astype(np.uint32)
@@ -213,8 +214,8 @@ def try_each_guess(patch: pytest.MonkeyPatch) -> None:
     """Each guess has a draw of its own to be right (Medusa's nucleus mode, REST)."""
 
     def coupled(sampler: Sampler) -> Rule:
-        def rule(tree: TokenTree, node: int, logits: Logits, position: int) -> tuple[int, bool]:
-            law = sampler.distribution(logits)
+        def rule(tree: TokenTree, node: int, row: Row, position: int) -> tuple[int, bool]:
+            law = sampler.distribution(row.logits)
             for stream, guess in enumerate(tree.children[node], start=10):
                 if sampler.draw(law, position, stream) == guess:
                     return guess, True

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from engine.errors import DraftlineError
-from engine.sampling import Sampler
+from engine.sampling import Row, Sampler
 
 logits_rows = arrays.arrays(
     np.float32, st.integers(1, 40), elements=st.floats(-30, 30, width=32).map(lambda x: round(x))
@@ -44,14 +44,14 @@ def test_the_processed_distribution_is_temperature_then_top_k_then_top_p(logits,
 
 @given(logits_rows)
 def test_greedy_takes_the_first_of_the_largest(logits):
-    assert Sampler().choose(logits, 0) == int(np.flatnonzero(logits == logits.max())[0])
+    assert Sampler().choose(Row(logits), 0) == int(np.flatnonzero(logits == logits.max())[0])
 
 
 @given(logits_rows, st.integers(0, 2**40), st.integers(0, 5000))
 def test_the_same_seed_and_position_give_the_same_token(logits, seed, position):
     first, second = Sampler(0.9, seed=seed), Sampler(0.9, seed=seed)
-    second.choose(logits, position + 1)  # nothing that was drawn before matters
-    assert first.choose(logits, position) == second.choose(logits, position)
+    second.choose(Row(logits), position + 1)  # nothing that was drawn before matters
+    assert first.choose(Row(logits), position) == second.choose(Row(logits), position)
 
 
 def test_noise_differs_by_seed_position_token_and_stream():
@@ -79,7 +79,7 @@ def test_draws_follow_the_processed_law(temperature, top_k, top_p):
     logits = np.log(np.array([0.4, 0.25, 0.15, 0.1, 0.06, 0.04], dtype=np.float32))
     sampler = Sampler(temperature, top_k, top_p, seed=5)
     draws = 20_000
-    counts = np.bincount([sampler.choose(logits, position) for position in range(draws)], minlength=6)
+    counts = np.bincount([sampler.choose(Row(logits), position) for position in range(draws)], minlength=6)
     law = sampler.distribution(logits)
     expected = np.zeros(6)
     expected[law.ids] = law.p * draws
@@ -92,8 +92,8 @@ def test_draws_follow_the_processed_law(temperature, top_k, top_p):
 @given(logits_rows, st.sampled_from([0.0, 0.7, 1.3]), st.integers(1, 6), st.integers(0, 99))
 def test_the_likeliest_tokens_begin_with_the_chosen_one(logits, temperature, k, position):
     sampler = Sampler(temperature, seed=9)
-    ranked = sampler.likeliest(logits, position, k)
-    assert ranked[0][0] == sampler.choose(logits, position)
+    ranked = sampler.likeliest(Row(logits), position, k)
+    assert ranked[0][0] == sampler.choose(Row(logits), position)
     assert len({token for token, _ in ranked}) == len(ranked) <= k
     chances = [chance for _, chance in ranked]
     assert chances == sorted(chances, reverse=True)
@@ -107,9 +107,9 @@ def test_a_token_of_no_chance_is_neither_drawn_nor_among_the_likeliest(logits, t
     known = {said, *data.draw(st.sets(st.integers(0, len(logits) - 1)))}
     logits = np.where(np.isin(np.arange(len(logits)), list(known)), logits, np.float32(-np.inf))
     sampler = Sampler(temperature, seed=4)
-    assert sampler.choose(logits, 0) in known
+    assert sampler.choose(Row(logits), 0) in known
     assert set(sampler.distribution(logits).ids) <= known
-    assert {token for token, _ in sampler.likeliest(logits, 0, 4)} <= known
+    assert {token for token, _ in sampler.likeliest(Row(logits), 0, 4)} <= known
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -117,9 +117,9 @@ def test_logits_that_are_no_numbers_are_refused(bad):
     logits = np.array([0.0, bad], dtype=np.float32)
     for sampler in (Sampler(), Sampler(temperature=0.8)):
         with pytest.raises(DraftlineError, match="not numbers"):
-            sampler.choose(logits, 0)
+            sampler.choose(Row(logits), 0)
         with pytest.raises(DraftlineError, match="not numbers"):
-            sampler.likeliest(logits, 0, 2)
+            sampler.likeliest(Row(logits), 0, 2)
 
 
 @given(logits_rows)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from engine.acceptance import walk
 from engine.cost_model import StepTimes, best_gamma
 from engine.request import Origin, Spent
-from engine.sampling import Distribution, Sampler
+from engine.sampling import Distribution, Row, Sampler
 from engine.stages import Request, coupled
 from engine.standard import Experience, SampledChain, residual
 from engine.tree import ROOT, TokenTree
@@ -59,7 +59,7 @@ def first_three(sampler: Sampler, chain: SampledChain, rule) -> tuple[int, ...]:
 
         def decide(node: int, tree=tree, before=tuple(text)) -> tuple[int, bool]:
             path = [*before, *(tree.tokens[step] for step in tree.path(node)[1:])]
-            return rule(tree, node, ORACLE[tuple(path)], 1 + len(path))
+            return rule(tree, node, Row(ORACLE[tuple(path)]), 1 + len(path))
 
         accepted, tokens = walk(tree, range(len(tree)), decide)
         chain.advance(tree, accepted, tokens)
@@ -155,7 +155,7 @@ def test_a_smaller_lenience_accepts_more():
             chain.begin(Request([0], [0], sampler))
             tree = TokenTree(0)
             chain.propose(tree, 1, 1.0)
-            count += chain.rule(tree, ROOT, ORACLE[()], 1)[1]
+            count += chain.rule(tree, ROOT, Row(ORACLE[()]), 1)[1]
         accepted.append(count)
     assert accepted == sorted(accepted)
     assert accepted[-1] > accepted[0]

@@ -139,7 +139,7 @@ def test_the_worst_approximation_has_the_alpha_of_its_definition(folder):
     alpha = teacher_forced_alpha(Reader(model, 100), RandomApproximation(TOKENS), text, 1, Sampler(1.0))
     reader = Reader(model, 100)
     visible = torch.ones(29, 29, dtype=torch.bool).tril()
-    logits = reader.logits(text[:-1], range(29), visible).astype(np.float64)
+    logits = np.stack([row.logits for row in reader.rows(text[:-1], range(29), visible)]).astype(np.float64)
     p = np.exp(logits - logits.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
     assert alpha == pytest.approx(np.minimum(p, 1 / TOKENS).sum(axis=1).mean(), rel=1e-6)
