@@ -8,8 +8,8 @@ tree of n guesses is the n likeliest of them, so only n is to be found, down to 
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -18,8 +18,15 @@ class StepTimes:
 
     rows: tuple[int, ...]
     seconds: tuple[float, ...]
+    _known: dict[int, float] = field(default_factory=dict, compare=False, repr=False)
 
     def __call__(self, rows: int) -> float:
+        known = self._known.get(rows)
+        if known is None:
+            known = self._known[rows] = self._between(rows)
+        return known
+
+    def _between(self, rows: int) -> float:
         right = min(max(bisect.bisect_left(self.rows, rows), 1), len(self.rows) - 1)
         low, high = self.rows[right - 1], self.rows[right]
         share = (rows - low) / (high - low)
@@ -31,14 +38,36 @@ def best_size(scores: Sequence[float], times: StepTimes) -> int:
 
     scores: chances of the guesses, best first.
     """
-    best, best_rate = 0, 1.0 / times(1)
-    expected = 1.0
-    for count, score in enumerate(scores, start=1):
-        expected += score
-        rate = expected / times(count + 1)
-        if rate > best_rate:
-            best, best_rate = count, rate
-    return best
+    return BestSize(times, scores).best
+
+
+class BestSize:
+    """`best_size` while the guesses come in, best first. best: the number that yields most so far."""
+
+    def __init__(self, times: StepTimes, scores: Iterable[float] = ()) -> None:
+        """scores: of guesses that are there already, in any order."""
+        self._times = times
+        self._count = 0
+        self._expected = 1.0
+        self._rate = 1.0 / times(1)
+        self.best = 0
+        for score in sorted(scores, reverse=True):
+            self.add(score)
+
+    def add(self, score: float) -> None:
+        """One more guess with this chance."""
+        self._count += 1
+        self._expected += score
+        rate = self._expected / self._times(self._count + 1)
+        if rate > self._rate:
+            self.best, self._rate = self._count, rate
+
+    def could_grow(self, score: float, budget: int) -> bool:
+        """Whether up to ``budget`` more guesses, none better than ``score``, could yield more."""
+        return any(
+            self._expected + more * score > self._rate * self._times(self._count + more + 1)
+            for more in range(1, budget + 1)
+        )
 
 
 class AcceptanceStatistics:

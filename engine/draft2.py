@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 import time
 from collections.abc import Sequence
 
-from engine.cost_model import AcceptanceStatistics
+from engine.cost_model import AcceptanceStatistics, BestSize, StepTimes
 from engine.lookup import Lookup, State
 from engine.ngram import NgramTable
 from engine.request import Origin, Spent
@@ -48,41 +49,53 @@ class Draft2:
         self._forget_cycle()
         return True
 
-    def propose(self, tree: TokenTree, budget: int, worth: float) -> None:
+    def propose(self, tree: TokenTree, budget: int, times: StepTimes) -> None:
         started = time.perf_counter()
         size = len(tree)
-        self._grow(tree, budget)
+        self._grow(tree, budget, times)
         self._spent += Spent(1, len(tree) - size, seconds=time.perf_counter() - started)
 
-    def _grow(self, tree: TokenTree, budget: int) -> None:
+    def _grow(self, tree: TokenTree, budget: int, times: StepTimes) -> None:
         mood = min(1.0, (self._right + self.MOOD_PRIOR) / (self._expected + self.MOOD_PRIOR))
-        order = 0  # breaks ties, so that the heap never compares further
-        heap: list[tuple[float, int, int, int]] = []  # (-score, order, parent, token)
-
-        def ask(node: int) -> None:
-            nonlocal order
-            if node != ROOT:
-                parent, token = tree.parents[node], tree.tokens[node]
-                self._states[node] = self._lookup.after(self._states[parent], token)
-                self._contexts[node] = [*self._contexts[parent][-1:], token]
-            self._asked[node] = candidates = self._candidates(self._contexts[node], self._states[node])
-            if tree.shape == "chain":
-                best = max(candidates, key=lambda token: candidates[token][0], default=None)
-                candidates = {} if best is None or tree.children[node] else {best: candidates[best]}
-            for token, (chance, _) in candidates.items():
-                score = mood * chance * tree.scores[node]
-                if score >= SMALLEST_CHANCE and token not in tree.children[node]:
-                    heapq.heappush(heap, (-score, order, node, token))
-                    order += 1
-
+        size = BestSize(times, tree.scores[1:])
+        order = itertools.count()  # breaks ties, so that the heap never compares further
+        # (-score, order, node, token): the child ``token`` of ``node``, or None: the node is to be asked,
+        # which is put off until its children, whose scores are no better, could be the next to be added
+        heap: list[tuple[float, int, int, int | None]] = []
         for node in range(len(tree)):
             if node not in self._asked:
-                ask(node)
-        for _ in range(budget):
-            if not heap:
-                break
-            negative, _, parent, token = heapq.heappop(heap)
-            ask(tree.add(parent, token, -negative, "draft2"))
+                heapq.heappush(heap, (-tree.scores[node], next(order), node, None))
+        while heap and budget > 0:
+            negative, _, node, token = heapq.heappop(heap)
+            if not size.could_grow(-negative, budget):
+                return
+            if token is None:
+                for token, chance in self._ask(tree, node):
+                    score = mood * chance * tree.scores[node]
+                    if score >= SMALLEST_CHANCE and token not in tree.children[node]:
+                        heapq.heappush(heap, (-score, next(order), node, token))
+            else:
+                child = tree.add(node, token, -negative, "draft2")
+                size.add(-negative)
+                budget -= 1
+                heapq.heappush(heap, (negative, next(order), child, None))
+
+    def _ask(self, tree: TokenTree, node: int) -> list[tuple[int, float]]:
+        """The tokens that may follow ``node``, with their chances; of a chain the best, if it has none yet."""
+        self._stand_at(tree, node)
+        self._asked[node] = candidates = self._candidates(self._contexts[node], self._states[node])
+        chances = [(token, chance) for token, (chance, _) in candidates.items()]
+        if tree.shape == "chain":
+            chances = [] if tree.children[node] else sorted(chances, key=_chance, reverse=True)[:1]
+        return chances
+
+    def _stand_at(self, tree: TokenTree, node: int) -> None:
+        """Know the context and the lookup's state after ``node``."""
+        if node not in self._states:
+            parent, token = tree.parents[node], tree.tokens[node]
+            self._stand_at(tree, parent)
+            self._states[node] = self._lookup.after(self._states[parent], token)
+            self._contexts[node] = [*self._contexts[parent][-1:], token]
 
     def advance(self, tree: TokenTree, accepted: Sequence[int], tokens: Sequence[int]) -> None:
         for node, token in zip(accepted, tokens, strict=True):
@@ -121,3 +134,7 @@ class Draft2:
                 if not agreed or candidates[token][0] < chance:
                     candidates[token] = (chance, feature)
         return candidates
+
+
+def _chance(candidate: tuple[int, float]) -> float:
+    return candidate[1]

@@ -139,7 +139,7 @@ class Engine:
         elif params.mode == "standard":
             approximation = self._approximation(params.approximation)
             experience = self._experience[params.approximation]
-            chain = SampledChain(approximation, params.gamma, params.lenience, self.step_times, experience)
+            chain = SampledChain(approximation, params.gamma, params.lenience, experience)
             below, rule = chain, chain.rule
         self._request = request
         try:

@@ -40,11 +40,11 @@ class Stage(Protocol):
     def begin(self, request: Request) -> bool:
         """Start a request; False if it was cancelled meanwhile."""
 
-    def propose(self, tree: TokenTree, budget: int, worth: float) -> None:
+    def propose(self, tree: TokenTree, budget: int, times: StepTimes) -> None:
         """Add up to about ``budget`` nodes to ``tree``, whose root follows the text so far.
 
-        worth: seconds that one more accepted token saves the stage above. May be called again on the same
-        tree after others have added to it, and then goes on below what is new.
+        times: of the pass that the stage above will check them with. May be called again on the same tree
+        after others have added to it, and then goes on below what is new.
         """
 
     def advance(self, tree: TokenTree, accepted: Sequence[int], tokens: Sequence[int]) -> None:
@@ -82,12 +82,12 @@ class Draft:
             return False
         return self._below is None or self._below.begin(request)
 
-    def propose(self, tree: TokenTree, budget: int, worth: float) -> None:
+    def propose(self, tree: TokenTree, budget: int, times: StepTimes) -> None:
         while True:
             if self._below is not None:
-                self._below.propose(tree, budget, self._times(1))
+                self._below.propose(tree, budget, self._times)
             unread = self._unread(tree, budget)
-            if not unread or not self._pays(tree, unread, worth):
+            if not unread or not self._pays(tree, unread, times(1)):
                 return
             self._read(tree, unread)
 
@@ -124,6 +124,8 @@ class Draft:
 
     def _pays(self, tree: TokenTree, unread: Sequence[int], worth: float) -> bool:
         """Whether reading these nodes saves more time above than it takes here.
+
+        worth: seconds that one more accepted token saves above.
 
         The walk ends at one node; a token is gained if that is one of these and its next is added here.
         """

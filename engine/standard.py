@@ -77,15 +77,12 @@ class SampledChain:
         approximation: Approximation,
         gamma: int | None,
         lenience: float,
-        times: StepTimes,
         experience: Experience | None = None,
     ) -> None:
-        """gamma: None for the one that pays most by what is known, at least 1 so that more gets known.
-        times: of the oracle's passes."""
+        """gamma: None for the one that pays most by what is known, at least 1 so that more gets known."""
         self._approximation = approximation
         self._gamma = gamma
         self._lenience = lenience
-        self._times = times
         self._experience = experience or Experience()
         self._sampler = Sampler()
         self._length = 0
@@ -96,13 +93,13 @@ class SampledChain:
         self._length = len(request.prompt)
         return self._approximation.begin(request)
 
-    def propose(self, tree: TokenTree, budget: int, worth: float) -> None:
+    def propose(self, tree: TokenTree, budget: int, times: StepTimes) -> None:
         started = time.perf_counter()
         self._laws = {}
         node, path = ROOT, [tree.tokens[ROOT]]
         known = self._experience
         alpha = known.alpha
-        gamma = self._gamma or max(1, best_gamma(alpha, known.seconds / self._times(1), budget, self._times))
+        gamma = self._gamma or max(1, best_gamma(alpha, known.seconds / times(1), budget, times))
         for depth in range(min(gamma, budget)):
             law = self._sampler.distribution(self._approximation.logits(path))
             token = self._sampler.draw(law, self._length + depth, _GUESS)

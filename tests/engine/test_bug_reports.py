@@ -202,7 +202,7 @@ def test_the_draft_reads_each_node_after_its_path(
     read = reader.rows
     monkeypatch.setattr(reader, "rows", lambda *rows: passes.append(read(*rows)) or passes[-1])
     tree = TokenTree(prompt[-1])
-    stage.propose(tree, 24, 1.0)
+    stage.propose(tree, 24, StepTimes((1, 64), (1.0, 1.0)))
     assert len(passes) > 1
     assert len({tree.parents[node] for node in stage._slots}) > 4  # not a chain
     for node, row in zip(stage._slots, itertools.chain(*passes), strict=True):

@@ -81,7 +81,7 @@ class Script:
     def begin(self, request: Request) -> bool:
         return True
 
-    def propose(self, tree: TokenTree, budget: int, worth: float) -> None:
+    def propose(self, tree: TokenTree, budget: int, times: StepTimes) -> None:
         self.budgets.append(budget)
         node = ROOT
         for token in self.rest[: min(budget, self.length)]:
@@ -276,7 +276,7 @@ class Bush(Script):
         super().__init__(continuation)
         self.right = right
 
-    def propose(self, tree: TokenTree, budget: int, worth: float) -> None:
+    def propose(self, tree: TokenTree, budget: int, times: StepTimes) -> None:
         if len(tree) > 1:  # a stage above has added to it: go on no further
             return
         node = ROOT

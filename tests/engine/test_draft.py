@@ -157,7 +157,7 @@ def test_guesses_of_the_stage_below_cost_no_pass_of_their_own(models, monkeypatc
             stage.begin(Request(prompt, prompt))
             rows.clear()
             tree = TokenTree(prompt[-1])
-            stage.propose(tree, 12, 1.0)
+            stage.propose(tree, 12, StepTimes((1, 64), (1.0, 1.0)))
         passes[name], depth[name] = len(rows), max(tree.depths)
     assert passes["alone"] <= depth["alone"] + 1
     assert passes["with draft2"] < passes["alone"]

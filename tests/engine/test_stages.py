@@ -49,7 +49,7 @@ def verify(oracle: Oracle, tree: TokenTree) -> tuple[list[int], list[int]]:
 
 def proposal(stage: Draft2, root: int, budget: int = 8) -> TokenTree:
     tree = TokenTree(root)
-    stage.propose(tree, budget, 1.0)
+    stage.propose(tree, budget, FREE)
     return tree
 
 

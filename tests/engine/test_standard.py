@@ -55,7 +55,7 @@ def first_three(sampler: Sampler, chain: SampledChain, rule) -> tuple[int, ...]:
     text: list[int] = []
     while len(text) < 3:
         tree = TokenTree(text[-1] if text else 0)
-        chain.propose(tree, 2 - len(text), 1.0)
+        chain.propose(tree, 2 - len(text), FREE)
 
         def decide(node: int, tree=tree, before=tuple(text)) -> tuple[int, bool]:
             path = [*before, *(tree.tokens[step] for step in tree.path(node)[1:])]
@@ -80,7 +80,7 @@ def chi_square(settings: dict, make_rule) -> tuple[float, int]:
     counts = np.zeros((VOCAB,) * 3)
     for seed in range(DRAWS):
         sampler = Sampler(**settings, seed=seed)
-        chain = SampledChain(Toy(), gamma=2, lenience=1.0, times=FREE)
+        chain = SampledChain(Toy(), gamma=2, lenience=1.0)
         counts[first_three(sampler, chain, make_rule(sampler, chain))] += 1
     expected = exact_law(Sampler(**settings)) * DRAWS
     assert counts[expected == 0].sum() == 0
@@ -151,10 +151,10 @@ def test_a_smaller_lenience_accepts_more():
         count = 0
         for seed in range(600):
             sampler = Sampler(1.0, seed=seed)
-            chain = SampledChain(Toy(), gamma=1, lenience=lenience, times=FREE)
+            chain = SampledChain(Toy(), gamma=1, lenience=lenience)
             chain.begin(Request([0], [0], sampler))
             tree = TokenTree(0)
-            chain.propose(tree, 1, 1.0)
+            chain.propose(tree, 1, FREE)
             count += chain.rule(tree, ROOT, Row(ORACLE[()]), 1)[1]
         accepted.append(count)
     assert accepted == sorted(accepted)
@@ -166,7 +166,7 @@ def test_gamma_grows_with_the_guesses_that_were_right_and_shrinks_with_those_tha
 
     def proposed(chain: SampledChain) -> int:
         tree = TokenTree(0)
-        chain.propose(tree, 30, 1.0)
+        chain.propose(tree, 30, FREE)
         return len(tree) - 1
 
     sizes = []
@@ -175,7 +175,7 @@ def test_gamma_grows_with_the_guesses_that_were_right_and_shrinks_with_those_tha
         for _ in range(40):
             known.statistics.observe("guess", right > 0)
             right -= 1
-        chain = SampledChain(Toy(), None, 1.0, FREE, known)
+        chain = SampledChain(Toy(), None, 1.0, known)
         chain.begin(Request([0], [0], Sampler(1.0)))
         sizes.append(proposed(chain))
         assert sizes[-1] == max(1, best_gamma(known.alpha, 0.1, 30))
@@ -185,14 +185,14 @@ def test_gamma_grows_with_the_guesses_that_were_right_and_shrinks_with_those_tha
 
 def test_an_accepted_guess_raises_alpha_and_a_refused_one_lowers_it():
     known = Experience()
-    chain = SampledChain(Toy(), 2, 1.0, FREE, known)
+    chain = SampledChain(Toy(), 2, 1.0, known)
     chain.begin(Request([0], [0], Sampler(1.0)))
     tree = TokenTree(0)
-    chain.propose(tree, 2, 1.0)
+    chain.propose(tree, 2, FREE)
     before = known.alpha
     chain.advance(tree, [ROOT, 1, 2], [*tree.tokens[1:], 0])
     after = known.alpha
-    chain.propose(tree := TokenTree(0), 2, 1.0)
+    chain.propose(tree := TokenTree(0), 2, FREE)
     chain.advance(tree, [ROOT], [0])
     assert before < after > known.alpha
     assert known.spent.rows == 4

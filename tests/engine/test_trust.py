@@ -29,7 +29,7 @@ def milliseconds(stage: Draft2, text: Sequence[int], times: StepTimes) -> list[f
     at = 1
     while at < len(text):
         tree = TokenTree(text[at - 1])
-        stage.propose(tree, min(31, len(text) - at - 1), times(1))
+        stage.propose(tree, min(31, len(text) - at - 1), times)
         ranked = sorted(tree.scores[1:], reverse=True)
         nodes = tree.best(1 + best_size(ranked, times))
         start = at
