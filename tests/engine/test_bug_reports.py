@@ -3,7 +3,7 @@
 Reports that another test covers fully:
 
     1. transformers 32867, a greedy draft used with the sampling ratio:
-       test_standard.test_the_law_of_three_tokens_is_the_oracles
+       test_laws.test_three_tokens_have_jointly_the_law_of_the_oracle
     2. transformers 47932, the q returned is not the law sampled: the same test, with its filters
     5. Medusa 99, changing the tree changes the output:
        test_decoding.test_staged_text_is_plain_text,
