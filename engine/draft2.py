@@ -81,7 +81,7 @@ class Draft2:
                 heapq.heappush(heap, (negative, next(order), child, None))
 
     def _ask(self, tree: TokenTree, node: int) -> list[tuple[int, float]]:
-        """The tokens that may follow ``node``, with their chances; of a chain the best, if it has none yet."""
+        """The tokens that may follow ``node``, with chances; of a chain only the best, if it has none yet."""
         self._stand_at(tree, node)
         self._asked[node] = candidates = self._candidates(self._contexts[node], self._states[node])
         chances = [(token, chance) for token, (chance, _) in candidates.items()]
