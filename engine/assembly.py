@@ -46,6 +46,7 @@ def assemble(
         head = pool.submit(parts.product, [matrix[:tokens]], None, 1 / config.logits_divisor)
         for built in pool.map(parts.layer, range(config.layers)):
             layers.append(built)
+            tensors.forget()
             if on_progress:
                 on_progress(len(layers) / (config.layers + 1))
     if on_progress:
@@ -93,7 +94,7 @@ class _Parts:
     @torch.inference_mode()
     def product(self, parts: Sequence[Tensor], bias: Tensor | None, scale: float) -> Linear:
         """``parts`` one above the other as one matrix, packed."""
-        weight = torch.cat(list(parts))
+        weight = parts[0] if len(parts) == 1 else torch.cat(list(parts))
         if scale != 1:
             weight, bias = weight.float() * scale, None if bias is None else bias.float() * scale
         return self._kind(weight, bias)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine import huge_pages
 from engine.assembly import assemble
 from engine.config import Config, read_config
 from engine.errors import DraftlineError, OutOfMemory
@@ -58,8 +57,7 @@ def load_checkpoint(
         transformer = assemble(
             opened.tensors, opened.config, opened.tokens, opened.trimmed, kind, on_progress
         )
-        if device == "cpu":
-            huge_pages.collapse()
+        opened.tensors.forget()
         return Checkpoint(transformer, opened.tokenizer, opened.eos_ids, opened.trimmed is not None)
 
 

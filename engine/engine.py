@@ -16,6 +16,7 @@ from engine.draft2 import Draft2
 from engine.errors import DraftlineError, OutOfMemory
 from engine.ngram import NgramTable
 from engine.placement import Placement, placements
+from engine.process_memory import settle_in_background
 from engine.reader import Reader
 from engine.request import APPROXIMATIONS, ApproximationName, CancelToken, Cycle, Guessers, SamplingParams
 from engine.sampling import Sampler
@@ -55,14 +56,15 @@ class Engine:
         self.max_context = min(MAX_CONTEXT, oracle.transformer.config.max_positions)
         self.load_seconds = 0.0
         capacity = self.max_context + MOST_GUESSES + 1
-        reader, times = _read_with(oracle, placement, capacity, step_times)
+        settled = settle_in_background()
+        reader, times = _read_with(oracle, placement, capacity, step_times, settled)
         self._oracle = Oracle(reader, times)
         self._request: Request | None = None  # the latest, whose text the cache holds
         self._table: NgramTable | None = None
         self._draft: Reader | None = None
         self._draft_times = self.step_times
         if draft is not None:
-            self._draft, self._draft_times = _read_with(draft, placement, capacity, step_times)
+            self._draft, self._draft_times = _read_with(draft, placement, capacity, step_times, settled)
         self._guessing = self._chains()
         self._experience = {name: Experience() for name in APPROXIMATIONS}
 
@@ -169,13 +171,17 @@ class Engine:
 
 
 def _read_with(
-    checkpoint: Checkpoint, placement: Placement, capacity: int, step_times: Path | None
+    checkpoint: Checkpoint,
+    placement: Placement,
+    capacity: int,
+    step_times: Path | None,
+    settled: Callable[[], None],
 ) -> tuple[Reader, StepTimes]:
     if placement.device == "cpu":
         reader = Reader(checkpoint.transformer, capacity)
     else:
         reader = DeviceReader(checkpoint.transformer, capacity, placement.cache_dtype, graphs=True)
-    times = recall_or_measure(reader, MEASURED_ROWS, placement.weights, placement.device, step_times)
+    times = recall_or_measure(reader, MEASURED_ROWS, placement.weights, placement.device, step_times, settled)
     return reader, times
 
 

@@ -18,6 +18,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from engine.errors import DraftlineError
+from engine.process_memory import forget_file
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -59,8 +60,8 @@ class Tensors:
         self.directory = directory
         self._device = device
         self._files: dict[str, Any] = {}
-        for name in names:
-            path = directory / name
+        self._paths = [directory / name for name in names]
+        for path in self._paths:
             try:
                 opened = safe_open(path, framework="pt")
             except (OSError, SafetensorError) as error:
@@ -79,6 +80,11 @@ class Tensors:
     def parameters(self) -> int:
         """The number of elements of all tensors."""
         return sum(math.prod(file.get_slice(name).get_shape()) for name, file in self._files.items())
+
+    def forget(self) -> None:
+        """Let go of the memory that reading them has taken. Those in use are read again."""
+        for path in self._paths:
+            forget_file(path)
 
     def find(self, name: str) -> Tensor | None:
         """The tensor ``name`` whatever its shape; None if there is none."""

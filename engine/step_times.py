@@ -12,7 +12,7 @@ import math
 import platform
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +27,21 @@ KEPT_SECONDS = 24 * 3600
 
 
 def recall_or_measure(
-    reader: Reader, rows: Sequence[int], weights: str, device: str, path: Path | None
+    reader: Reader,
+    rows: Sequence[int],
+    weights: str,
+    device: str,
+    path: Path | None,
+    settled: Callable[[], None],
 ) -> StepTimes:
     """The times of ``reader``'s forward pass for these row counts: from ``path``, or measured and put there.
 
-    weights, device: how the model is held and where. path: None measures every time. What cannot be read
-    there, is old, or was measured on another machine is measured anew; that it cannot be written is no error.
+    weights, device: how the model is held and where. path: None measures every time. settled: called before
+    measuring, waits until the machine does nothing else. What cannot be read there, is old, or was measured
+    on another machine is measured anew; that it cannot be written is no error.
     """
     if path is None:
+        settled()
         return reader.measure(rows)
     key = {
         "processor": processor(),
@@ -49,6 +56,7 @@ def recall_or_measure(
     for entry in entries:
         if entry["key"] == key:
             return StepTimes(tuple(rows), tuple(entry["seconds"]))
+    settled()
     times = reader.measure(rows)
     entries.append({"key": key, "measured": time.time(), "seconds": list(times.seconds)})
     _write(path, entries)

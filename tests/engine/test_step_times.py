@@ -48,7 +48,7 @@ def path(tmp_path: Path) -> Path:
 def ask(
     reader: CountedReader, path: Path | None, rows=ROWS, weights: str = "fp32", device: str = "cpu"
 ) -> StepTimes:
-    return step_times.recall_or_measure(reader, rows, weights, device, path)
+    return step_times.recall_or_measure(reader, rows, weights, device, path, lambda: None)
 
 
 def test_the_second_start_takes_the_first_one_s_times(reader, path):

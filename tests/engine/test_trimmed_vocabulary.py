@@ -19,7 +19,6 @@ from engine.cost_model import StepTimes
 from engine.sampling import Sampler
 from engine.trimmed_vocabulary import trim_vocabulary
 from tests.engine.test_draft import CHEAP, cycles, draft, oracle_of, text_of
-from tests.engine.test_standard import limit
 from tests.engine.tiny_models import (
     TOKENS,
     change_config,
@@ -167,7 +166,10 @@ def test_the_law_of_standard_mode_stays_the_oracles(whole: Path, trimmed: Path):
     frequent = [token for token, times in expected.items() if times >= 5]
     cells = [(counts[token], expected[token]) for token in frequent]
     cells.append((draws - sum(seen for seen, _ in cells), draws - sum(wanted for _, wanted in cells)))
-    assert sum((seen - wanted) ** 2 / wanted for seen, wanted in cells) < limit(len(frequent))
+    degrees = len(frequent)
+    # four deviations of the chi-square: passed once in some 30,000 times
+    limit = degrees + 4 * (2 * degrees) ** 0.5 + 4
+    assert sum((seen - wanted) ** 2 / wanted for seen, wanted in cells) < limit
 
 
 # What is refused
