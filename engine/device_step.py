@@ -51,6 +51,10 @@ class DeviceStep:
         self._told = torch.zeros(size, dtype=torch.int32, pin_memory=pinned)
         self._told_copied = torch.cuda.Event() if pinned else None  # type: ignore[no-untyped-call]
         self._input = torch.zeros(size, dtype=torch.int32, device=device)
+        # until it is told otherwise, every row is written to the scratch slot and sees it: a pass made before
+        # capture, in the middle of a request, must not touch the text
+        self._input[2 * rows : 3 * rows + behind] = cache.capacity - 1
+        self._input[-rows * behind :] = 1
         self._slots = torch.arange(cache.capacity, device=device)
         self.logits: Tensor | None = None
         self._top: Tensor | None = None
@@ -106,7 +110,6 @@ class DeviceStep:
         tokens, positions, slots, tree, length, seen = torch.split(told, sizes)
         visible = (self._slots < length).expand(rows, -1).clone()
         visible.index_copy_(1, tree, seen.view(rows, behind).bool())
-        visible[:, -1] = False
         attend = FusedAttention(self._transformer.config, self._cache, slots, visible)
         hidden = self._transformer.run(tokens, positions, attend)
         if not self._head:

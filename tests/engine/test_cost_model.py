@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from engine.cost_model import (
     AcceptanceStatistics,
+    BestSize,
     StepTimes,
     best_gamma,
     best_size,
@@ -44,6 +45,24 @@ def test_the_best_size_is_the_best_of_all(scores, times):
     reachable = scores[: times.rows[-1] - 1]  # further on the line could fall below no time at all
     rates = [(1 + sum(reachable[:count])) / times(count + 1) for count in range(len(reachable) + 1)]
     assert rates[best_size(reachable, times)] == pytest.approx(max(rates))
+
+
+@given(scores, step_times)
+def test_what_is_not_added_because_it_could_not_pay_would_not_have_paid(scores, times):
+    """The growth that stops early finds the best of all sizes nevertheless."""
+    reachable = scores[: times.rows[-1] - 1]
+    size = BestSize(times)
+    for at, score in enumerate(reachable):
+        if not size.could_grow(score, len(reachable) - at):
+            break
+        size.add(score)
+    assert size.best == best_size(reachable, times)
+
+
+def test_growth_stops_where_guesses_are_poor():
+    size = BestSize(TIMES, [0.9])
+    assert size.could_grow(0.8, 10)
+    assert not size.could_grow(0.1, 10)
 
 
 def test_guesses_that_cost_nothing_all_pay():

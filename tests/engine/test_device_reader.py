@@ -16,7 +16,7 @@ from engine import checkpoint
 from engine.cost_model import StepTimes
 from engine.decoding import decode
 from engine.device_reader import STEP_ROWS, DeviceReader, DeviceRow
-from engine.device_step import TOP
+from engine.device_step import TOP, DeviceStep
 from engine.draft2 import Draft2
 from engine.errors import DraftlineError
 from engine.generation import sample_texts
@@ -28,7 +28,7 @@ from engine.request import CancelToken, SamplingParams
 from engine.sampling import Row, Sampler
 from engine.stages import Draft, Oracle, Request, Stage, coupled
 from engine.transformer import Transformer
-from tests.engine.tiny_models import TOKENS, load_tiny, write_model
+from tests.engine.tiny_models import TOKENS, committed, load_tiny, same, write_model
 
 CAPACITY = 400
 FREE = StepTimes((1, 64), (1.0, 1.0))
@@ -145,6 +145,18 @@ def test_no_row_sees_what_was_left_in_the_cache(folder: Path):
         tensor[:, 30:] = 1e4
     text = list(range(20))
     assert np.array_equal(after(used, text), after(fresh, text))
+
+
+def test_the_passes_before_a_capture_leave_the_text_alone(folder: Path):
+    """They are made when a shape is first needed, which may be in the middle of a request."""
+    used = reader(on_device(folder))
+    used.read(list(range(9)), CancelToken())
+    before = committed(used.cache)
+    step = DeviceStep(used.transformer, used.cache, STEP_ROWS, STEP_ROWS, True)
+    step._forward()
+    step._forward()
+    assert same(committed(used.cache), before)
+    assert all(bool(tensor.isfinite().all()) for tensor in (*used.cache.keys, *used.cache.values))
 
 
 def test_committed_slots_are_those_of_a_linear_pass(folder: Path):
