@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 
 from engine.errors import DraftlineError
 from lsp_server.documents import Cursor
+from lsp_server.prompt_head import NOWHERE, HeadFormat, Surroundings
 
 if TYPE_CHECKING:
     from engine.tokenizer import Tokenizer
 
 PREFIX_TOKENS = 768
 SUFFIX_TOKENS = 256
+HEAD_TOKENS = 384  # of repository, other files' snippets and path; a quarter of the prompt where it is short
 _CHARACTERS_PER_TOKEN = 3  # what code has at least, nearly always; where it has less, the window shrinks
 _STEP_LINES = 32
 _STEP_CHARACTERS = 256
@@ -29,7 +31,8 @@ class Family:
     """How one family of models is asked for the middle: ``start prefix <prefix> suffix <suffix> middle``.
 
     Every field but ``name`` holds names of special tokens. ``start`` opens the prompt; ``also`` must
-    exist as well for a tokenizer to count as this family.
+    exist as well for a tokenizer to count as this family. ``repository``, ``file`` and ``path_behind``:
+    see ``HeadFormat``.
     """
 
     name: str
@@ -38,6 +41,9 @@ class Family:
     middle: str
     start: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
+    repository: str = ""
+    file: str = ""
+    path_behind: bool = False
 
 
 # The first that fits is taken. Each is what the vendor's model card gives.
@@ -47,9 +53,21 @@ FAMILIES = (
         *("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"),
         start=("<bos>",),
         also=("<|file_separator|>",),
+        file="<|file_separator|>",
     ),
-    Family("Qwen2.5-Coder", "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"),
-    Family("StarCoder, StarCoder2, Granite Code", "<fim_prefix>", "<fim_suffix>", "<fim_middle>"),
+    Family(
+        "Qwen2.5-Coder",
+        *("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"),
+        repository="<|repo_name|>",
+        file="<|file_sep|>",
+    ),
+    Family(
+        "StarCoder, StarCoder2, Granite Code",
+        *("<fim_prefix>", "<fim_suffix>", "<fim_middle>"),
+        repository="<repo_name>",  # StarCoder2's
+        file="<file_sep>",
+        path_behind=True,
+    ),
     Family(
         "DeepSeek-Coder",
         *("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"),
@@ -90,31 +108,42 @@ class PromptFormat:
                     f"{model_name} marks the middle with tokens that draftline does not know "
                     f"({', '.join(strange[:4])}); choose a model of one of these families: {known}."
                 )
+        family = self._family or Family("", "", "", "")
+        self._head = HeadFormat(special, self._encode, family.repository, family.file, family.path_behind)
         self.stop_ids: tuple[int, ...] = tuple(special.values())  # no control token belongs in a suggestion
 
-    def build(self, lines: Sequence[str], cursor: Cursor, room: int) -> Prompt:
+    def build(
+        self, lines: Sequence[str], cursor: Cursor, room: int, around: Surroundings = NOWHERE
+    ) -> Prompt:
         """The prompt for ``lines`` (with their line ends) at ``cursor``, in at most ``room`` tokens."""
         special, family = self._tokenizer.special, self._family
+        head = self._head.write(around, min(HEAD_TOKENS, room // 4))
+        room -= len(head)
         if family is None:
             start = [special[name] for name in _BEGINNINGS_OF_TEXT if name in special][:1]
             prefix = self._prefix(lines, cursor, min(PREFIX_TOKENS, room - len(start)))
-            return Prompt(start + prefix, prefix)
+            return Prompt([*start, *head.behind, *prefix], [*head.behind, *prefix])
         room -= len(family.start) + 3
         prefix = self._prefix(lines, cursor, min(PREFIX_TOKENS, room * 3 // 4))
         suffix = self._suffix(lines, cursor, min(SUFFIX_TOKENS, room // 4))
         ids = [
             *(special[name] for name in family.start),
-            *(special[family.prefix], *prefix),
+            *head.before,
+            *(special[family.prefix], *head.behind, *prefix),
             *(special[family.suffix], *suffix),
             special[family.middle],
         ]
-        return Prompt(ids, [*suffix, special[family.prefix], *prefix])
+        context = [*head.before, *head.behind, *suffix, special[family.prefix], *prefix]
+        return Prompt(ids, context)
+
+    def _encode(self, text: str) -> list[int]:
+        return self._tokenizer.encode(_plain(text))
 
     def _prefix(self, lines: Sequence[str], cursor: Cursor, budget: int) -> list[int]:
         characters = budget * _CHARACTERS_PER_TOKEN
         while True:
             top = window_top(lines, cursor, characters)
-            ids = self._tokenizer.encode(_plain(_between(lines, top, cursor)))
+            ids = self._encode(_between(lines, top, cursor))
             if len(ids) <= budget or characters <= _STEP_CHARACTERS:
                 return ids[max(0, len(ids) - budget) :]
             characters = characters * 2 // 3
@@ -126,7 +155,7 @@ class PromptFormat:
             if len(text) + len(line) > characters:
                 break
             text += line
-        return self._tokenizer.encode(_plain(text))[:budget]
+        return self._encode(text)[:budget]
 
 
 def window_top(lines: Sequence[str], cursor: Cursor, characters: int) -> Cursor:
