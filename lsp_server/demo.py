@@ -14,7 +14,7 @@ from rich.progress import Progress
 from rich.text import Text
 
 from engine.tokenizer import Tokenizer
-from lsp_server.completions import MAX_TOKENS
+from lsp_server.completer import MAX_TOKENS
 from lsp_server.demo_places import KINDS, DemoPlace, find_places
 from lsp_server.demo_session import DemoSession
 from lsp_server.documents import Document

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.errors import DraftlineError
-from lsp_server.completions import Completer
+from lsp_server.completer import Completer
 from lsp_server.settings import Settings
 from model_setup.store import general_trigram_path, resolve_model, step_times_path, trigram_path
 

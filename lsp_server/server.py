@@ -25,11 +25,12 @@ from pygls.uris import to_fs_path
 
 from engine.errors import DraftlineError
 from engine.request import SamplingParams
-from lsp_server.completions import MAX_TOKENS, USUAL, Completer, Suggestion
+from lsp_server.completer import MAX_TOKENS, USUAL, Completer
 from lsp_server.documents import Cursor, Document, Encoding
 from lsp_server.engine_thread import EngineThread
 from lsp_server.protocol import DraftlineProtocol
 from lsp_server.settings import Settings
+from lsp_server.suggestion import Suggestion
 from model_setup.command_line import draftline_version
 
 logger = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from packaging.specifiers import SpecifierSet
 
 import lsp_server.cli
 import model_setup.cli
-from lsp_server.completions import MAX_TOKENS
+from lsp_server.completer import MAX_TOKENS
 from lsp_server.prompt import PREFIX_TOKENS, SUFFIX_TOKENS
 from lsp_server.settings import Settings
 from model_setup.presets import default_preset

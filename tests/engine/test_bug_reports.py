@@ -19,13 +19,13 @@ Reports that another test covers fully:
     13. transformers 47912, EOS in the middle of an accepted block:
         test_decoding.test_a_stop_id_ends_the_text_even_inside_accepted_guesses
     15. vllm 47616, token ids left past a stop string (stop strings are the language server's):
-        lsp_server.test_completions.test_tokens_are_counted_up_to_the_end_however_they_come
+        lsp_server.test_completer.test_tokens_are_counted_up_to_the_end_however_they_come
     17. mlc-llm 3212, 151936 and 152064 logits, in one model: test_engine.test_a_padded_vocabulary_never_shows
     18. llama.cpp 3812, mismatched vocabularies draft junk silently:
         test_engine.test_a_draft_of_another_tokenizer_is_refused,
         test_bad_input.test_a_draft_with_two_ids_swapped_is_refused
     22. vmlx-swift 148, held-back text never flushed:
-        lsp_server.test_completions.test_a_character_of_several_tokens_comes_with_its_last
+        lsp_server.test_completer.test_a_character_of_several_tokens_comes_with_its_last
 
 Report 21 (TensorRT-LLM 17110, a CUDA graph replays captured positions) can only apply where there are graphs.
 """

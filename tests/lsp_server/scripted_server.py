@@ -17,7 +17,7 @@ from typing import Any
 from engine.errors import DraftlineError
 from engine.request import Cycle
 from lsp_server import stdio
-from lsp_server.completions import Completer
+from lsp_server.completer import Completer
 from lsp_server.logs import log_to_file
 from lsp_server.server import DraftlineServer
 from lsp_server.settings import Settings

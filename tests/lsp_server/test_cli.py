@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lsp_server import cli
-from lsp_server.completions import Completer
+from lsp_server.completer import Completer
 from lsp_server.documents import Cursor
 from tests.lsp_server.scripted_engine import ScriptedEngine
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.request import CancelToken, SamplingParams
-from lsp_server.completions import Completer, place_of
+from lsp_server.completer import Completer, place_of
 from lsp_server.documents import Cursor, split_lines
 from tests.lsp_server.scripted_engine import ScriptedEngine
 

@@ -1,4 +1,4 @@
-"""One request, from the text and the cursor to the suggestion."""
+"""What happens on the engine's thread: from the text and the cursor to the suggestion."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from engine.request import CancelToken, Cycle, Origin, SamplingParams
 from lsp_server.documents import Cursor, without_line_end
-from lsp_server.prompt import PromptFormat
+from lsp_server.prompt import Prompt, PromptFormat
 from lsp_server.stopping import Place, end_of_suggestion
+from lsp_server.suggestion import Suggestion
 from lsp_server.trimming import line_end, trim
 
 if TYPE_CHECKING:
@@ -21,32 +22,6 @@ MAX_TOKENS = 64
 USUAL = SamplingParams(MAX_TOKENS)
 _LINES_BELOW = 8
 _REACH = 1000  # characters of a line that are looked at, so that a line of megabytes costs no more
-
-
-@dataclass(frozen=True)
-class Suggestion:
-    """What to insert at the cursor, and how it came about.
-
-    text: with the document's own line ends; empty when there is nothing worth showing. It is a beginning
-    of the joined ``tokens`` but for its line ends.
-    tokens: the text of every token up to the one that ended the suggestion ("" for one that ends inside
-    a character, whose text comes with the next). origins: the stage that first proposed each.
-    cycles: those that emitted a token. seconds: what the engine took, the prompt's reading not counted.
-    """
-
-    text: str
-    tokens: list[str]
-    origins: list[Origin]
-    cycles: int
-    seconds: float
-
-    @property
-    def tokens_per_cycle(self) -> float:
-        return len(self.tokens) / self.cycles if self.cycles else 0.0
-
-    @property
-    def tokens_per_second(self) -> float:
-        return len(self.tokens) / self.seconds if self.seconds else 0.0
 
 
 class Completer:
@@ -70,8 +45,7 @@ class Completer:
         """
         engine = self.engine
         place = place_of(lines, cursor)
-        max_tokens = min(wanted.max_tokens, engine.max_context // 2)
-        prompt = self._format.build(lines, cursor, engine.max_context - max_tokens - 1)
+        prompt, max_tokens = self._prompt(lines, cursor, wanted)
         stop_ids = (*engine.eos_ids, *self._format.stop_ids)
         params = replace(wanted, max_tokens=max_tokens, stop_ids=stop_ids)
         written = self._read(
@@ -85,7 +59,20 @@ class Completer:
             written.origins,
             written.cycles,
             written.seconds,
+            cut=written.end is None and cancel.cancelled,
         )
+
+    def read_ahead(self, lines: Sequence[str], cursor: Cursor, cancel: CancelToken) -> None:
+        """Let the engine read the prompt that ``complete`` would give it, and no more."""
+        prompt, _ = self._prompt(lines, cursor, USUAL)
+        nothing = SamplingParams(max_tokens=0)
+        for _ in self.engine.generate(prompt.ids, nothing, cancel=cancel, context_ids=prompt.context):
+            pass
+
+    def _prompt(self, lines: Sequence[str], cursor: Cursor, wanted: SamplingParams) -> tuple[Prompt, int]:
+        """The prompt, and how many tokens there is room for after it."""
+        max_tokens = min(wanted.max_tokens, self.engine.max_context // 2)
+        return self._format.build(lines, cursor, self.engine.max_context - max_tokens - 1), max_tokens
 
     def _read(self, generation: Iterable[Cycle], place: Place) -> _Written:
         written = _Written()
