@@ -23,7 +23,8 @@ from engine.errors import DraftlineError
 from engine.katz import read_counts, write_counts
 from engine.ngram_count import Counts, count, merge
 from engine.tokenizer import Tokenizer
-from model_setup.corpus import CorpusReport, decode, read_sources, unwanted_by_name
+from model_setup.corpus import CorpusReport, decode, read_sources
+from model_setup.secret_files import unwanted_by_name
 from model_setup.secret_lines import drop_secret_lines
 
 WEIGHT = 8
