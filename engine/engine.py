@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -14,6 +15,7 @@ from engine.decoding import MOST_GUESSES, decode
 from engine.device_reader import DeviceReader
 from engine.draft2 import Draft2
 from engine.errors import DraftlineError, OutOfMemory
+from engine.healing import Healing, TokenIndex
 from engine.ngram import NgramTable
 from engine.placement import Placement, placements
 from engine.process_memory import settle_in_background
@@ -73,6 +75,10 @@ class Engine:
         """Seconds of the oracle's forward pass by its number of rows, as measured at load."""
         return self._oracle.times
 
+    @cached_property
+    def _token_index(self) -> TokenIndex:
+        return TokenIndex(self.tokenizer.token_bytes())
+
     def use_table(self, table: Path | None) -> None:
         """Guess with the trigram table at ``table`` from the next request on; None: with the lookup alone.
 
@@ -99,6 +105,7 @@ class Engine:
         params: SamplingParams,
         cancel: CancelToken | None = None,
         context_ids: Sequence[int] | None = None,
+        begins_with: str = "",
     ) -> Iterator[Cycle]:
         """Decode what follows ``prompt_ids``, cycle by cycle.
 
@@ -106,6 +113,10 @@ class Engine:
         the prompt. In a fill-in-the-middle prompt that is the prefix, not the prompt's end. It changes
         the speed, never the text. The keys and values of a prompt that begins as the one before did are
         reused. Closing the iterator early is fine; once a later request has begun it cannot go on.
+
+        begins_with: the characters that the new text must begin with, whatever their tokens: what was
+        taken from the prompt's end because it may be half a token (see `engine.healing`). They are part
+        of what is emitted. A vocabulary that cannot write them goes its own way.
 
         Raises:
             DraftlineError: an empty prompt, an id outside the vocabulary, more tokens than max_context, or
@@ -143,6 +154,8 @@ class Engine:
             experience = self._experience[params.approximation]
             chain = SampledChain(approximation, params.gamma, params.lenience, experience)
             below, rule = chain, chain.rule
+        if begins_with:
+            rule = Healing(rule, sampler, self._token_index, begins_with)
         self._request = request
         try:
             for cycle in decode(self._oracle, below, rule, params.mode == "standard", request, params):

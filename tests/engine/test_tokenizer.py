@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 import tokenizers
-from tokenizers import models, pre_tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from engine.errors import DraftlineError
 from engine.tokenizer import Tokenizer
+from tests.engine.tiny_models import SPECIAL, write_tokenizer
 
 
 @pytest.fixture
@@ -47,3 +48,65 @@ def test_a_file_that_is_no_tokenizer_is_told_in_one_sentence(tmp_path):
     (tmp_path / "tokenizer.json").write_text("{}", encoding="utf-8")
     with pytest.raises(DraftlineError, match="fetch the model again"):
         Tokenizer(tmp_path / "tokenizer.json")
+
+
+@pytest.fixture(params=["normalizer", "metaspace"])
+def sentencepiece(request, tmp_path):
+    """As Llama's: a space goes before every text, and what is no token is written byte by byte."""
+    pieces = [
+        *(f"<0x{byte:02X}>" for byte in range(256)),
+        "▁",
+        *"abx",
+        "▁x",
+        "<",
+        "P",
+        "R",
+        "E",
+        ">",
+        "▁<PRE>",
+    ]
+    model = models.BPE({piece: i for i, piece in enumerate(pieces)}, [("▁", "x")], byte_fallback=True)
+    inner = tokenizers.Tokenizer(model)
+    if request.param == "normalizer":
+        inner.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    else:
+        inner.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
+    inner.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    inner.add_tokens(["▁<PRE>"])
+    path = tmp_path / "tokenizer.json"
+    inner.save(str(path))
+    return Tokenizer(path)
+
+
+@pytest.mark.parametrize("text", ["x", " x", "  x", "\nab", "a b é", "<PRE>", " <PRE>"])
+def test_a_text_is_given_back_as_it_was_though_the_vendor_puts_a_space_before_it(sentencepiece, text):
+    assert sentencepiece.opening == " "
+    ids = sentencepiece.encode(text)
+    assert sentencepiece.decode(ids) == text
+    assert sentencepiece.special["▁<PRE>"] not in ids
+
+
+def test_the_opening_written_out_is_the_vendor_s_own_cut(sentencepiece):
+    assert len(sentencepiece.encode(sentencepiece.opening + "x")) == 1
+
+
+def test_nothing_is_put_before_a_text_by_others(tokenizer):
+    assert tokenizer.opening == ""
+
+
+def test_the_bytes_of_tokens_are_what_they_decode_to(sentencepiece, tmp_path):
+    write_tokenizer(tmp_path / "bytes.json")
+    for tokenizer in (sentencepiece, Tokenizer(tmp_path / "bytes.json")):
+        texts = tokenizer.token_bytes()
+        assert not {*SPECIAL, "▁<PRE>"} & {text.decode("utf-8", "replace") for text in texts.values()}
+        assert {bytes([byte]) for byte in range(256)} <= set(texts.values())
+        ids = tokenizer.encode(" x é\n\t漢")
+        assert b"".join(texts[token] for token in ids) == " x é\n\t漢".encode()
+
+
+def test_added_tokens_stand_for_themselves(tokenizer):
+    texts = tokenizer.token_bytes()
+    assert b"<tool>" in texts.values()
+    assert not set(tokenizer.special.values()) & texts.keys()
