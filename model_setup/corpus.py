@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.errors import DraftlineError
-from model_setup.secret_files import PRODUCT_FOLDERS, unwanted_by_name, unwanted_by_text
+from model_setup.secret_files import is_product_folder, unwanted_by_name, unwanted_by_text
 from model_setup.secret_lines import drop_secret_lines
 
 MAX_BYTES = 1_000_000
@@ -118,9 +118,7 @@ def _tree(root: Path, report: CorpusReport) -> Iterator[Path]:
         folders[:] = [
             name
             for name in folders
-            if not name.startswith(".")
-            and name not in PRODUCT_FOLDERS
-            and not os.path.exists(here / name / "pyvenv.cfg")  # noqa: PTH110, Path's raises where we may not look
+            if not is_product_folder(name) and not os.path.exists(here / name / "pyvenv.cfg")  # noqa: PTH110, Path's raises where we may not look
         ]
         yield from (here.relative_to(root) / name for name in files)
 

@@ -57,6 +57,11 @@ def unwanted_by_name(path: PurePath) -> str | None:
     return None
 
 
+def is_product_folder(name: str) -> bool:
+    """Whether a folder is left out where no git says what belongs to the repository."""
+    return name.startswith(".") or name in PRODUCT_FOLDERS
+
+
 def unwanted_by_text(text: str) -> str | None:
     """Why a file with this text is left out once it has been read, if so."""
     if not text.strip():
