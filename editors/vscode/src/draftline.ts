@@ -1,0 +1,174 @@
+/** The server with what it needs from the editor: the program, its settings, the user's wishes. */
+import { existsSync } from "node:fs";
+import {
+  commands,
+  window,
+  workspace,
+  type Disposable,
+  type ExtensionContext,
+  type LogOutputChannel,
+} from "vscode";
+import { beside, candidates, type Machine } from "./findProgram";
+import { Installer } from "./install";
+import { LastSuggestion } from "./lastSuggestion";
+import { setUp } from "./modelSetup";
+import { OriginsView } from "./originsView";
+import { Server } from "./server";
+import { serverOptions, serverSettings, type Manifest } from "./serverOptions";
+import { StatusBar } from "./statusBar";
+import { UserWishes } from "./wishes";
+
+export class Draftline implements Disposable {
+  readonly wishes: UserWishes;
+  readonly last = new LastSuggestion();
+  readonly view = new OriginsView();
+  readonly server: Server;
+  private readonly installer: Installer;
+  private readonly owned: Disposable[];
+  private readonly manifest: Manifest;
+  private program: string | undefined;
+  private noticed = false;
+  private starting = Promise.resolve();
+
+  constructor(
+    context: ExtensionContext,
+    private readonly machine: Machine,
+    readonly log: LogOutputChannel,
+  ) {
+    this.manifest = context.extension.packageJSON as Manifest;
+    this.wishes = new UserWishes(context);
+    this.installer = new Installer(context, machine, log);
+    this.server = new Server(log, {
+      wanted: (document) => this.wishes.silence(document.languageId) === undefined,
+      received: (document, position, items) => this.last.received(document, position, items),
+    });
+    const restarting = ["draftline.path", ...serverSettings(this.manifest).keys()];
+    this.owned = [
+      this.wishes,
+      this.last,
+      this.view,
+      this.server,
+      new StatusBar(this.server, this.wishes),
+      this.server.onDidChange(() => this.serverChanged()),
+      this.wishes.onDidChange(() => this.wishes.silence() && hideSuggestion()),
+      workspace.onDidChangeConfiguration((event) => {
+        if (restarting.some((name) => event.affectsConfiguration(name))) {
+          void this.start();
+        }
+      }),
+      workspace.onDidGrantWorkspaceTrust(() => this.start()),
+    ];
+  }
+
+  /** Find the program and start it, anew if it runs. One start after the other. */
+  start(): Promise<void> {
+    this.starting = this.starting.then(() => this.startNow());
+    return this.starting;
+  }
+
+  async install(): Promise<void> {
+    if (!(await this.installer.install())) {
+      return;
+    }
+    await this.start();
+    const answer = await window.showInformationMessage(
+      "Draftline is installed. It needs a model, and can learn from this repository: shall model-setup fetch (0.5 GB) and learn now?",
+      "Set Up",
+    );
+    if (answer === "Set Up") {
+      await this.setUp();
+    }
+  }
+
+  /** Run model-setup; what it made is used at once. */
+  async setUp(): Promise<void> {
+    const program = this.program && beside(this.program, "model-setup", this.machine);
+    if (program === undefined) {
+      await this.noticeMissing();
+    } else if (!existsSync(program)) {
+      void window.showErrorMessage(`There is no ${program}; run model-setup in a terminal.`);
+    } else if (await setUp(program)) {
+      await this.start();
+    }
+  }
+
+  dispose(): void {
+    for (const each of this.owned) {
+      each.dispose();
+    }
+  }
+
+  private async startNow(): Promise<void> {
+    this.program = this.find();
+    if (this.program !== undefined) {
+      const settings = workspace.getConfiguration();
+      const options = serverOptions(this.manifest, (name) => settings.get(name));
+      await this.server.start(this.program, options);
+      void this.noticeOutdated(this.program);
+      return;
+    }
+    await this.server.stop();
+    const setting = this.pathSetting();
+    if (setting) {
+      this.server.failed(`There is no program ${setting}; mend the setting draftline.path.`);
+    } else {
+      this.server.missing();
+      void this.noticeMissing(); // not awaited, nor above: it ends when the user answers
+    }
+  }
+
+  private find(): string | undefined {
+    const folders = workspace.isTrusted ? (workspace.workspaceFolders ?? []) : [];
+    const wanted = {
+      setting: this.pathSetting(),
+      trustedFolders: folders.map(({ uri }) => uri.fsPath),
+      privateEnvironment: this.installer.environment,
+    };
+    return candidates(this.machine, wanted).find((path) => existsSync(path));
+  }
+
+  private pathSetting(): string {
+    return workspace.getConfiguration("draftline").get("path", "").trim();
+  }
+
+  private async noticeMissing(): Promise<void> {
+    if (this.noticed) {
+      return;
+    }
+    this.noticed = true;
+    const answer = await window.showWarningMessage(
+      "Draftline's server, the program draftline, was not found on this machine.",
+      "Install…",
+      "Choose the Program…",
+    );
+    if (answer === "Install…") {
+      await this.install();
+    } else if (answer === "Choose the Program…") {
+      const [file] = (await window.showOpenDialog({ title: "The program draftline" })) ?? [];
+      if (file) {
+        await workspace.getConfiguration("draftline").update("path", file.fsPath, true);
+      }
+    }
+  }
+
+  private async noticeOutdated(program: string): Promise<void> {
+    if (this.noticed || !program.startsWith(this.installer.environment) || !(await this.installer.outdated())) {
+      return;
+    }
+    this.noticed = true;
+    const message = "The extension has been updated; its server is still the older one.";
+    if ((await window.showInformationMessage(message, "Update…")) && (await this.installer.install())) {
+      await this.start();
+    }
+  }
+
+  private serverChanged(): void {
+    const { state } = this.server;
+    const report = state.kind === "ready" && state.status.report !== undefined;
+    void commands.executeCommand("setContext", "draftline.hasReport", report);
+  }
+}
+
+function hideSuggestion(): void {
+  void commands.executeCommand("editor.action.inlineSuggest.hide");
+}

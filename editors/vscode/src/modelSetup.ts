@@ -1,0 +1,45 @@
+/** `model-setup` in a terminal, where it shows its own progress. */
+import {
+  ProcessExecution,
+  Task,
+  TaskRevealKind,
+  TaskScope,
+  tasks,
+  window,
+  workspace,
+  type WorkspaceFolder,
+} from "vscode";
+
+/** Run it for a folder that the user chooses if there are several; true if it ended well. */
+export async function setUp(program: string): Promise<boolean> {
+  const folders = workspace.workspaceFolders ?? [];
+  const folder = folders.length > 1 ? await window.showWorkspaceFolderPick() : folders[0];
+  if (!folder && folders.length) {
+    return false;
+  }
+  // Without a folder there is no repository to learn from, but still a model to fetch
+  const execution = folder
+    ? new ProcessExecution(program, [folder.uri.fsPath])
+    : new ProcessExecution(program, ["fetch"]);
+  return (await run(execution, folder)) === 0;
+}
+
+async function run(execution: ProcessExecution, folder: WorkspaceFolder | undefined): Promise<number | undefined> {
+  const task = new Task(
+    { type: "draftline" },
+    folder ?? TaskScope.Global,
+    "model-setup",
+    "Draftline",
+    execution,
+  );
+  task.presentationOptions = { reveal: TaskRevealKind.Always, clear: true, showReuseMessage: false };
+  const running = await tasks.executeTask(task);
+  return new Promise((resolve) => {
+    const ended = tasks.onDidEndTaskProcess(({ execution: which, exitCode }) => {
+      if (which === running) {
+        ended.dispose();
+        resolve(exitCode);
+      }
+    });
+  });
+}

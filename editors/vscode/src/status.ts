@@ -1,0 +1,76 @@
+/** What the status bar says. Knows no editor. */
+import type { Silence } from "./silence";
+
+/** The answer to `draftline/status`. */
+export interface ServerStatus {
+  state: "new" | "loading" | "ready" | "failed";
+  message: string;
+  model?: string;
+  device?: string;
+  weights?: string;
+  loadSeconds?: number;
+  /** The page that model-setup wrote about this repository, if it did. */
+  report?: string;
+}
+
+export type State =
+  | { kind: "missing" }
+  | { kind: "starting" }
+  | { kind: "loading"; percent: number }
+  | { kind: "ready"; status: ServerStatus }
+  | { kind: "failed"; message: string }
+  | { kind: "stopped" };
+
+export interface Shown {
+  text: string;
+  tooltip: string;
+  severity: "usual" | "warning" | "error";
+}
+
+export interface Now {
+  state: State;
+  silence: Silence | undefined;
+  language: string | undefined;
+  /** In milliseconds since the epoch. */
+  pausedUntil: number;
+  /** A suggestion is being waited for. */
+  working: boolean;
+}
+
+export function shown(now: Now): Shown {
+  const { state } = now;
+  switch (state.kind) {
+    case "missing":
+      return show("$(warning) Draftline", "The program draftline is not installed.", "warning");
+    case "failed":
+      return show("$(error) Draftline", state.message, "error");
+    case "stopped":
+      return show("$(error) Draftline", "The server has stopped. Restart it from the menu.", "error");
+    case "starting":
+      return show("$(loading~spin) Draftline", "The server is starting.");
+    case "loading":
+      return show(`$(loading~spin) Draftline ${state.percent}%`, "The model is being loaded.");
+    case "ready":
+      return now.silence ? silent(now, now.silence) : speaking(now, state.status);
+  }
+}
+
+function silent(now: Now, why: Silence): Shown {
+  if (why === "paused") {
+    const time = new Date(now.pausedUntil).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+    return show("$(debug-pause) Draftline", `Paused until ${time}.`);
+  }
+  const what = why === "off" ? "Off." : `Off for the language ${now.language}.`;
+  return show("$(circle-slash) Draftline", what);
+}
+
+function speaking(now: Now, { model, weights, device, loadSeconds }: ServerStatus): Shown {
+  const icon = now.working ? "$(loading~spin)" : "$(sparkle)";
+  const loaded = loadSeconds === undefined ? "" : `, loaded in ${loadSeconds.toFixed(1)} s`;
+  const what = model === undefined ? "Ready." : `Ready: ${model}, ${weights} on ${device}${loaded}.`;
+  return show(`${icon} Draftline`, what);
+}
+
+function show(text: string, tooltip: string, severity: Shown["severity"] = "usual"): Shown {
+  return { text, tooltip: `Draftline. ${tooltip}`, severity };
+}
