@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 _LINE_COMMENTS = {
-    "#": ".py .pyi .pyx .rb .sh .bash .zsh .fish .ps1 .pl .pm .r .jl .ex .exs .nim .nix .tf .toml .yaml .yml "
-    ".cmake .mk .graphql",
+    "#": ".py .pyi .pyx .ipynb .rb .sh .bash .zsh .fish .ps1 .pl .pm .r .jl .ex .exs .nim .nix .tf .toml "
+    ".yaml .yml .cmake .mk .graphql",
     "//": ".c .h .cc .cpp .cxx .hh .hpp .hxx .inl .cu .cuh .m .mm .java .kt .kts .scala .groovy .gradle .cs "
     ".fs .js .jsx .mjs .cjs .ts .tsx .mts .cts .go .rs .php .swift .dart .zig .v .sv .proto .thrift "
     ".scss .less",

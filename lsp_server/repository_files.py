@@ -22,6 +22,7 @@ from lsp_server.imports import Import, module_files
 from lsp_server.snippets import Block, blocks_of
 from model_setup.corpus import decode
 from model_setup.secret_files import is_product_folder, unwanted_by_name, unwanted_by_text
+from model_setup.secret_lines import drop_secret_lines
 
 MAX_BYTES = 200_000
 _MOST_IMPORTED = 12
@@ -231,4 +232,5 @@ def _read(path: Path) -> _File | None:
         return None
     if text is None or unwanted_by_text(text):
         return None
+    text, _ = drop_secret_lines(text)
     return _File(stamp, blocks_of(split_lines(text)))

@@ -10,7 +10,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lsp_server.documents import Cursor
 
@@ -50,12 +50,13 @@ class Block:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A block, and where it stands. likelier: it was edited lately, or is imported."""
+    """A block, and where it stands. likelier: it was edited lately, or is imported. source: the caller's."""
 
     path: str
     first_line: int
     block: Block
     likelier: bool = False
+    source: object = field(default=None, compare=False)
 
 
 def words_of(lines: Iterable[str]) -> frozenset[str]:

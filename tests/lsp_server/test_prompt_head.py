@@ -23,9 +23,9 @@ def family_tokens(family):
     return {name: 300 + i for i, name in enumerate(dict.fromkeys(names)) if name}
 
 
-def written(special, around=AROUND, room=4000, text="x = 1"):
-    """The prompt as text, with the cursor after ``x``; control tokens under their names."""
-    ids = PromptFormat(ByteTokenizer(special), "model").build([text], Cursor(0, 1), room, around).ids
+def written(special, around=AROUND, room=4000, text="x1 = 1"):
+    """The prompt as text, with the cursor after ``x1``; control tokens under their names."""
+    ids = PromptFormat(ByteTokenizer(special), "model").build([text], Cursor(0, 2), room, around).ids
     names = {token: name for name, token in special.items()}
     return "".join(names.get(token) or chr(token) for token in ids)
 
@@ -40,22 +40,22 @@ def named(name):
         (
             "Qwen",
             "<|repo_name|>shop\n<|file_sep|>a.py\na = 1\n<|file_sep|>lib/b.py\nb = 2\n\n<|file_sep|>main.py\n"
-            "<|fim_prefix|>x<|fim_suffix|> = 1<|fim_middle|>",
+            "<|fim_prefix|>x1<|fim_suffix|> = 1<|fim_middle|>",
         ),
         (
             "StarCoder2",
             "<repo_name>shop<file_sep>a.py\na = 1\n<file_sep>lib/b.py\nb = 2\n\n<file_sep>"
-            "<fim_prefix>main.py\nx<fim_suffix> = 1<fim_middle>",
+            "<fim_prefix>main.py\nx1<fim_suffix> = 1<fim_middle>",
         ),
         (
             "CodeGemma",
             "<bos>a.py\na = 1\n<|file_separator|>lib/b.py\nb = 2\n\n<|file_separator|>main.py\n"
-            "<|fim_prefix|>x<|fim_suffix|> = 1<|fim_middle|>",
+            "<|fim_prefix|>x1<|fim_suffix|> = 1<|fim_middle|>",
         ),
         (
             "DeepSeek",
             "<｜begin▁of▁sentence｜><｜fim▁begin｜># a.py\n# a = 1\n\n# lib/b.py\n# b = 2\n#\n\n"
-            "x<｜fim▁hole｜> = 1<｜fim▁end｜>",
+            "x1<｜fim▁hole｜> = 1<｜fim▁end｜>",
         ),
     ],
 )
@@ -66,30 +66,30 @@ def test_the_form_of_each_family(name, expected):
 def test_without_snippets_the_repository_and_the_path_are_named():
     special = family_tokens(named("Qwen"))
     assert written(special, Surroundings("shop", "main.py")).startswith(
-        "<|repo_name|>shop\n<|file_sep|>main.py\n<|fim_prefix|>x"
+        "<|repo_name|>shop\n<|file_sep|>main.py\n<|fim_prefix|>x1"
     )
     assert written(family_tokens(named("CodeGemma")), Surroundings("shop", "main.py")).startswith(
-        "<bos>main.py\n<|fim_prefix|>x"
+        "<bos>main.py\n<|fim_prefix|>x1"
     )
 
 
 def test_an_untitled_text_beside_a_repository():
     head = written(family_tokens(named("Qwen")), Surroundings(snippets=(FIRST,)))
-    assert head.startswith("<|file_sep|>a.py\na = 1\n<|file_sep|>untitled\n<|fim_prefix|>x")
+    assert head.startswith("<|file_sep|>a.py\na = 1\n<|file_sep|>untitled\n<|fim_prefix|>x1")
 
 
 def test_nothing_known_changes_nothing():
-    assert written(family_tokens(named("Qwen")), Surroundings()).startswith("<|fim_prefix|>x")
+    assert written(family_tokens(named("Qwen")), Surroundings()).startswith("<|fim_prefix|>x1")
 
 
 def test_a_model_without_any_such_tokens_reads_comments_first():
     around = Surroundings("shop", "main.ts", (FIRST,))
-    assert written({"<|endoftext|>": 300}, around) == "<|endoftext|>// a.py\n// a = 1\n\nx"
+    assert written({"<|endoftext|>": 300}, around) == "<|endoftext|>// a.py\n// a = 1\n\nx1"
 
 
 def test_no_comments_in_a_language_that_has_none_of_one_line():
     around = Surroundings("shop", "main.html", (FIRST,))
-    assert written({"<|endoftext|>": 300}, around) == "<|endoftext|>x"
+    assert written({"<|endoftext|>": 300}, around) == "<|endoftext|>x1"
 
 
 def test_a_snippet_s_control_tokens_are_text():
@@ -107,10 +107,10 @@ def test_half_a_surrogate_pair_in_a_snippet_is_no_obstacle():
 
 def test_guesses_go_by_the_snippets_too():
     special = family_tokens(named("Qwen"))
-    prompt = PromptFormat(ByteTokenizer(special), "model").build(["x = 1"], Cursor(0, 1), 4000, AROUND)
+    prompt = PromptFormat(ByteTokenizer(special), "model").build(["x1 = 1"], Cursor(0, 2), 4000, AROUND)
     context = bytes(token for token in prompt.context if token < 256)
     assert b"a = 1\n" in context
-    assert context.endswith(b" = 1x")
+    assert context.endswith(b" = 1x1")
 
 
 def test_of_too_many_snippets_the_last_are_kept_whole():
