@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from engine.request import CancelToken, Cycle, Origin, SamplingParams
 from lsp_server.documents import Cursor, without_line_end
 from lsp_server.prompt import Prompt, PromptFormat
+from lsp_server.prompt_head import NOWHERE, Surroundings
 from lsp_server.stopping import Place, end_of_suggestion
 from lsp_server.suggestion import Suggestion
 from lsp_server.trimming import line_end, trim
@@ -38,6 +39,7 @@ class Completer:
         cursor: Cursor,
         cancel: CancelToken,
         wanted: SamplingParams = USUAL,
+        around: Surroundings = NOWHERE,
     ) -> Suggestion:
         """The suggestion for the text ``lines`` (each with its line end) at ``cursor``.
 
@@ -45,13 +47,14 @@ class Completer:
         """
         engine = self.engine
         place = place_of(lines, cursor)
-        prompt, max_tokens = self._prompt(lines, cursor, wanted)
+        prompt, max_tokens = self._prompt(lines, cursor, wanted, around)
         stop_ids = (*engine.eos_ids, *self._format.stop_ids)
         params = replace(wanted, max_tokens=max_tokens, stop_ids=stop_ids)
         written = self._read(
             engine.generate(prompt.ids, params, cancel=cancel, context_ids=prompt.context), place
         )
-        unfinished = written.end is None and (len(written.ids) >= max_tokens or cancel.cancelled)
+        cut = written.end is None and cancel.cancelled
+        unfinished = cut or (written.end is None and len(written.ids) >= max_tokens)
         text = trim(written.text[: written.end], place, unfinished)
         return Suggestion(
             text.replace("\n", line_end(lines, cursor.line)),
@@ -59,20 +62,24 @@ class Completer:
             written.origins,
             written.cycles,
             written.seconds,
-            cut=written.end is None and cancel.cancelled,
+            cut,
         )
 
-    def read_ahead(self, lines: Sequence[str], cursor: Cursor, cancel: CancelToken) -> None:
+    def read_ahead(
+        self, lines: Sequence[str], cursor: Cursor, cancel: CancelToken, around: Surroundings = NOWHERE
+    ) -> None:
         """Let the engine read the prompt that ``complete`` would give it, and no more."""
-        prompt, _ = self._prompt(lines, cursor, USUAL)
+        prompt, _ = self._prompt(lines, cursor, USUAL, around)
         nothing = SamplingParams(max_tokens=0)
         for _ in self.engine.generate(prompt.ids, nothing, cancel=cancel, context_ids=prompt.context):
             pass
 
-    def _prompt(self, lines: Sequence[str], cursor: Cursor, wanted: SamplingParams) -> tuple[Prompt, int]:
+    def _prompt(
+        self, lines: Sequence[str], cursor: Cursor, wanted: SamplingParams, around: Surroundings
+    ) -> tuple[Prompt, int]:
         """The prompt, and how many tokens there is room for after it."""
         max_tokens = min(wanted.max_tokens, self.engine.max_context // 2)
-        return self._format.build(lines, cursor, self.engine.max_context - max_tokens - 1), max_tokens
+        return self._format.build(lines, cursor, self.engine.max_context - max_tokens - 1, around), max_tokens
 
     def _read(self, generation: Iterable[Cycle], place: Place) -> _Written:
         written = _Written()

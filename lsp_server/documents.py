@@ -72,6 +72,14 @@ class Cursor:
     character: int
 
 
+def end_of(start: Cursor, text: str) -> Cursor:
+    """Where ``text`` ends that begins at ``start``."""
+    lines = split_lines(text)
+    if len(lines) == 1:
+        return Cursor(start.line, start.character + len(text))
+    return Cursor(start.line + len(lines) - 1, len(lines[-1]))
+
+
 class Document:
     """One open document. Columns given to its methods count code units of the client's encoding."""
 

@@ -1,7 +1,8 @@
 """The one thread that loads the engine and uses it.
 
 Jobs run one after the other. A newer job with the same key supersedes the older: a running one stops at
-its next forward pass, a waiting one never starts, and both end without a result.
+its next forward pass, a waiting one never starts, and both end without a result. What is done ahead of
+need is one job as well, cancelled by whatever else is submitted: so it delays that by one pass at most.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from engine.request import CancelToken
 T = TypeVar("T")
 Worker = TypeVar("Worker")
 State = Literal["new", "loading", "ready", "failed"]
+_AHEAD = None  # the key of what is done ahead
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +32,11 @@ class Job(Generic[Worker, T]):
     cancel: CancelToken = field(default_factory=CancelToken)
     future: Future[T | None] = field(default_factory=Future)
 
+    @property
+    def ended(self) -> bool:
+        """Whether it is done, or will be at its next forward pass."""
+        return self.cancel.cancelled or self.future.done()
+
 
 class EngineThread(Generic[Worker]):
     """Owns what ``load`` returns. Its methods are for one other thread, the server's."""
@@ -38,7 +45,7 @@ class EngineThread(Generic[Worker]):
         """``load`` is called with a function that takes the fraction loaded so far."""
         self._load = load
         self._jobs: queue.SimpleQueue[Job[Worker, object] | None] = queue.SimpleQueue()
-        self._newest: dict[str, CancelToken] = {}
+        self._newest: dict[str | None, Job[Worker, object]] = {}
         self._thread: threading.Thread | None = None
         self.state: State = "new"
         self.worker: Worker | None = None
@@ -48,32 +55,65 @@ class EngineThread(Generic[Worker]):
         """Begin to load. Both functions are called on the engine's thread; the second once, in any event."""
         self.state = "loading"
         self._thread = threading.Thread(
-            target=self._run, args=(on_progress, on_loaded), name="engine", daemon=True
+            target=self._run, args=(self._thread, on_progress, on_loaded), name="engine", daemon=True
         )
         self._thread.start()
 
+    def restart(self, on_progress: Callable[[float], None], on_loaded: Callable[[], None]) -> None:
+        """Give up what was loaded, once the jobs submitted so far have ended, and load anew."""
+        self._jobs.put(None)
+        self.worker = None
+        self.start(on_progress, on_loaded)
+
+    @property
+    def idle(self) -> bool:
+        """Whether no job is under way that anybody still wants."""
+        return all(job.ended for job in list(self._newest.values()))
+
     def submit(self, key: str, run: Callable[[Worker, CancelToken], T]) -> Job[Worker, T]:
         """Queue a job. Its future gives None if the job was superseded or cancelled."""
-        self.cancel(key)
+        self.cancel_ahead()
+        return self._put(key, run)
+
+    def submit_ahead(self, run: Callable[[Worker, CancelToken], T]) -> Job[Worker, T]:
+        """Queue a job that no one waits for, in place of the one before."""
+        return self._put(_AHEAD, run)
+
+    def _put(self, key: str | None, run: Callable[[Worker, CancelToken], T]) -> Job[Worker, T]:
+        self._cancel(key)
+        self._newest = {other: job for other, job in self._newest.items() if not job.ended}
         job = Job(run)
-        self._newest[key] = job.cancel
+        self._newest[key] = job  # type: ignore[assignment]
         self._jobs.put(job)  # type: ignore[arg-type]
         return job
 
     def cancel(self, key: str) -> None:
         """Stop the job with this key, if there is one."""
-        if token := self._newest.pop(key, None):
-            token.cancel()
+        self._cancel(key)
+
+    def cancel_ahead(self) -> None:
+        self._cancel(_AHEAD)
+
+    def _cancel(self, key: str | None) -> None:
+        if job := self._newest.pop(key, None):
+            job.cancel.cancel()
 
     def stop(self, timeout: float) -> None:
         """Cancel everything and wait so many seconds for the thread to end, but not if it is loading."""
-        for token in self._newest.values():
-            token.cancel()
+        for job in list(self._newest.values()):
+            job.cancel.cancel()
         self._jobs.put(None)
         if self._thread and self.state != "loading":
             self._thread.join(timeout)
 
-    def _run(self, on_progress: Callable[[float], None], on_loaded: Callable[[], None]) -> None:
+    def _run(
+        self,
+        before: threading.Thread | None,
+        on_progress: Callable[[float], None],
+        on_loaded: Callable[[], None],
+    ) -> None:
+        if before:
+            before.join()
         try:
             self.worker = worker = self._load(on_progress)
         except DraftlineError as error:

@@ -33,7 +33,7 @@ class ByteTokenizer:
 class ScriptedEngine:
     """``script`` takes the prefix and the suffix of a prompt and gives what the model writes for it."""
 
-    name, device, weights, load_seconds = "scripted", "cpu", "fp32", 0.5
+    name, device, weights, load_seconds, notice = "scripted", "cpu", "fp32", 0.5, ""
     eos_ids = (256,)
 
     def __init__(

@@ -1,0 +1,108 @@
+"""Suggestions that were computed already, found again by the text round the cursor.
+
+A suggestion is kept under the text before and after its cursor, as far as that matters. It serves again
+at the same place, and wherever its own beginning stands behind that place: the user has typed it, or
+accepted a part of it, or deleted back to where it began.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lsp_server.documents import Cursor
+from lsp_server.suggestion import Suggestion
+
+BEFORE = 2000  # characters that a suggestion is taken to depend on
+AFTER = 500
+TYPED = 400  # characters of a suggestion that may have been typed
+_ENTRIES = 250
+_BYTES = 4_000_000
+
+Key = tuple[str, int, int]
+
+
+@dataclass(frozen=True)
+class Known:
+    """suggestions: the best first, and at least one, which may be empty. several: more were looked for."""
+
+    suggestions: tuple[Suggestion, ...]
+    several: bool = False
+
+    def after(self, typed: str) -> Known | None:
+        """What is left of those that begin with ``typed``; None if nothing is."""
+        left = [one.after(typed) for one in self.suggestions if one.text.startswith(typed)]
+        left = [one for one in left if one.text.strip()]
+        return Known(tuple(left), self.several) if left else None
+
+    @property
+    def size(self) -> int:
+        """In bytes, nearly."""
+        return sum(400 + 4 * len(one.text) + 80 * len(one.tokens) for one in self.suggestions)
+
+
+@dataclass(frozen=True)
+class Window:
+    """The text round a cursor, at most BEFORE + TYPED and AFTER characters."""
+
+    before: str
+    after: str
+
+
+def window_of(lines: Sequence[str], cursor: Cursor) -> Window:
+    """In time that depends on the window's size, not on the text's."""
+    size = BEFORE + TYPED
+    parts = [lines[cursor.line][max(0, cursor.character - size) : cursor.character]]
+    length, number = len(parts[0]), cursor.line
+    while length < size and number > 0:
+        number -= 1
+        parts.append(lines[number][length - size :])
+        length += len(parts[-1])
+    return Window("".join(reversed(parts)), text_from(lines, cursor, AFTER))
+
+
+def text_from(lines: Sequence[str], cursor: Cursor, size: int) -> str:
+    """At most ``size`` characters from ``cursor`` on."""
+    parts = [lines[cursor.line][cursor.character : cursor.character + size]]
+    length, number = len(parts[0]), cursor.line
+    while length < size and number + 1 < len(lines):
+        number += 1
+        parts.append(lines[number][: size - length])
+        length += len(parts[-1])
+    return "".join(parts)
+
+
+class Cache:
+    """The most recently used are kept, within limits of number and size."""
+
+    def __init__(self, entries: int = _ENTRIES, size: int = _BYTES) -> None:
+        self._known: OrderedDict[Key, Known] = OrderedDict()
+        self._entries = entries
+        self._room = size
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def get(self, uri: str, window: Window) -> Known | None:
+        """What is known for this place, or else what is left of the suggestion whose beginning was typed."""
+        before, after = window.before, hash(window.after)
+        for typed in range(min(len(before), TYPED) + 1):
+            end = len(before) - typed
+            key = (uri, hash(before[max(0, end - BEFORE) : end]), after)
+            known = self._known.get(key)
+            left = known and (known.after(before[end:]) if typed else known)
+            if left:
+                self._known.move_to_end(key)
+                return left
+        return None
+
+    def put(self, uri: str, window: Window, known: Known) -> None:
+        key = (uri, hash(window.before[-BEFORE:]), hash(window.after))
+        if key in self._known:
+            self._room += self._known.pop(key).size
+        self._known[key] = known
+        self._room -= known.size
+        while len(self._known) > self._entries or self._room < 0:
+            _, dropped = self._known.popitem(last=False)
+            self._room += dropped.size

@@ -1,0 +1,217 @@
+"""From keystroke to suggestion: what happens to a request, in this order.
+
+1. It leaves at once for documents that are none of our business, and while there is no model.
+2. The cache: the suggestion may be known already, or the one whose beginning the user has since typed.
+3. It waits for a pause in quick typing, and ends there if a later request or change comes.
+4. On the engine's thread (see ``completer``) a prompt is written from the text round the cursor and from
+   other files,
+5. in the form that the model's family was trained on;
+6. the model writes, up to where the suggestion ends or the time is up;
+7. and what the text already has is trimmed off.
+8. Once answered, what would follow if it were accepted is computed ahead.
+
+The newest request of a document supersedes the older ones, and a change supersedes all. Each gets an answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from engine.request import CancelToken, SamplingParams
+from lsp_server.cache import Cache, Known, window_of
+from lsp_server.completer import MAX_TOKENS, USUAL, Completer
+from lsp_server.documents import Cursor, end_of, split_lines
+from lsp_server.engine_thread import EngineThread, Job
+from lsp_server.exclusions import left_alone
+from lsp_server.pacing import PAUSE, Limited, Pace
+from lsp_server.prompt_head import NOWHERE, Surroundings
+from lsp_server.suggestion import Suggestion
+
+SECONDS = 2.0  # for a request that typing has caused, from its arrival to the answer
+INVOKED_SECONDS = 4.0  # for one that the user made
+ALTERNATIVES = 3
+_OTHERS = tuple(SamplingParams(MAX_TOKENS, temperature=0.6, top_p=0.95, seed=seed) for seed in range(1, 6))
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request. lines: the text, each with its line end. invoked: the user asked, not merely typed."""
+
+    uri: str
+    lines: Sequence[str]
+    cursor: Cursor
+    invoked: bool = False
+    around: Surroundings = NOWHERE
+
+    def accepting(self, text: str) -> Asked:
+        """The same request after ``text`` has come in at the cursor."""
+        line, column = self.cursor.line, self.cursor.character
+        joined = self.lines[line][:column] + text + self.lines[line][column:]
+        lines = split_lines(joined)
+        if line + 1 < len(self.lines) and not lines[-1]:
+            lines.pop()
+        whole = (*self.lines[:line], *lines, *self.lines[line + 1 :])
+        return replace(self, lines=whole, cursor=end_of(self.cursor, text), invoked=False)
+
+
+class Completions:
+    """Suggestions from one engine. Every method runs on the event loop's thread."""
+
+    def __init__(self, engine: EngineThread[Completer], on_failure: Callable[[Exception], None]) -> None:
+        """``on_failure`` is told when a suggestion could not be computed; the answer is empty then."""
+        self.last: dict[str, Suggestion] = {}
+        self._engine = engine
+        self._on_failure = on_failure
+        self._cache = Cache()
+        self._pace = Pace()
+        self._tasks: set[asyncio.Future[object]] = set()
+
+    async def suggest(self, asked: Asked) -> list[Suggestion]:
+        """What to show, the best first; nothing if there is nothing, or nobody waits for it any more."""
+        end = time.monotonic() + (INVOKED_SECONDS if asked.invoked else SECONDS)
+        self._engine.cancel(asked.uri)
+        turn = self._pace.requested(asked.uri)
+        if not self._ready(asked.uri):
+            return []
+        window = window_of(asked.lines, asked.cursor)
+        known = self._cache.get(asked.uri, window)
+        if known is None or (asked.invoked and not known.several):
+            if not await self._may_go_on(asked, turn):
+                return []
+            known = await self._computed(asked, known, end)
+            if known is None:
+                return []
+            self._cache.put(asked.uri, window, known)
+        self.last[asked.uri] = known.suggestions[0]
+        self._look_ahead(asked, known.suggestions[0])
+        return [one for one in known.suggestions if one.text]
+
+    async def write(self, asked: Asked, wanted: SamplingParams) -> Suggestion | None:
+        """A suggestion made now, decoded as ``wanted`` and however long that takes; None if outdated."""
+        self._pace.requested(asked.uri)
+        if not self._ready(asked.uri):
+            return None
+        job = self._engine.submit(
+            asked.uri, lambda completer, cancel: _complete(completer, asked, cancel, wanted)
+        )
+        suggestion = await self._outcome(job)
+        if suggestion:
+            self.last[asked.uri] = suggestion
+        return suggestion
+
+    def changed(self, uri: str, ask: Callable[[], Asked]) -> None:
+        """A document has changed: nothing that was asked about it matters any more.
+
+        ask: gives the request that is to be expected, if the user pauses here. Its prompt is read then.
+        """
+        self._engine.cancel(uri)
+        self._engine.cancel_ahead()
+        turn = self._pace.changed(uri)
+
+        def pause() -> None:
+            if self._pace.is_turn(uri, turn) and self._ready(uri):
+                self._read_ahead(ask())
+
+        if self._pace.is_asked(uri) and self._ready(uri):
+            asyncio.get_running_loop().call_later(PAUSE, pause)
+
+    def closed(self, uri: str) -> None:
+        self._engine.cancel(uri)
+        self._engine.cancel_ahead()
+        self._pace.closed(uri)
+        self.last.pop(uri, None)
+
+    def _ready(self, uri: str) -> bool:
+        return self._engine.state == "ready" and not left_alone(uri)
+
+    async def _may_go_on(self, asked: Asked, turn: object) -> bool:
+        seconds = 0.0 if asked.invoked else self._pace.wait(asked.uri, self._engine.idle)
+        if not seconds:
+            return True
+        if not self._pace.in_burst(asked.uri):
+            self._read_ahead(asked)
+        try:
+            await asyncio.sleep(seconds)
+        except asyncio.CancelledError:
+            self._engine.cancel_ahead()
+            raise
+        return self._pace.is_turn(asked.uri, turn) and self._ready(asked.uri)
+
+    async def _computed(self, asked: Asked, known: Known | None, end: float) -> Known | None:
+        """Steps 4 to 7; with ``known``, only what else there is."""
+        started = time.monotonic()
+        first = known.suggestions[0] if known and not known.suggestions[0].cut else None
+        job = self._engine.submit(
+            asked.uri, lambda completer, cancel: _written(completer, asked, first, Limited(cancel, end))
+        )
+        found = await self._outcome(job)
+        if found and not asked.invoked and not found.suggestions[0].cut:
+            self._pace.took(time.monotonic() - started)
+        return found
+
+    def _look_ahead(self, asked: Asked, answer: Suggestion) -> None:
+        """Step 8. Where not even the answer's beginning was ready in time, that itself is computed."""
+        if not answer.text and not answer.cut:
+            return
+        ahead = asked.accepting(answer.text)
+        known = self._cache.get(ahead.uri, window_of(ahead.lines, ahead.cursor))
+        if known and not known.suggestions[0].cut:
+            return
+
+        def run(completer: Completer, cancel: CancelToken) -> Known:
+            return _written(completer, ahead, None, Limited(cancel, time.monotonic() + INVOKED_SECONDS))
+
+        self.start(self._keep(ahead, self._engine.submit_ahead(run)))
+
+    async def _keep(self, asked: Asked, job: Job[Completer, Known]) -> None:
+        if known := await self._outcome(job):
+            self._cache.put(asked.uri, window_of(asked.lines, asked.cursor), known)
+
+    def _read_ahead(self, asked: Asked) -> None:
+        """Let the engine read the prompt of a request that is likely, so that its answer comes sooner."""
+        if self._cache.get(asked.uri, window_of(asked.lines, asked.cursor)) is None:
+            job = self._engine.submit_ahead(
+                lambda completer, cancel: completer.read_ahead(
+                    asked.lines, asked.cursor, cancel, asked.around
+                )
+            )
+            reading = self._outcome(job)
+            self.start(reading)
+
+    def start(self, work: Coroutine[Any, Any, object]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)  # the loop itself would not keep it alive
+        task.add_done_callback(self._tasks.discard)
+
+    async def _outcome(self, job: Job[Completer, T]) -> T | None:
+        try:
+            outcome = await asyncio.wrap_future(job.future)
+        except asyncio.CancelledError:
+            job.cancel.cancel()
+            raise
+        except Exception as error:
+            self._on_failure(error)
+            return None
+        return None if job.cancel.cancelled else outcome
+
+
+def _written(completer: Completer, asked: Asked, first: Suggestion | None, cancel: CancelToken) -> Known:
+    """What the model gives; several if the user asked, as far as time allows. ``first`` is known already."""
+    found = [first or _complete(completer, asked, cancel, USUAL)]
+    for wanted in _OTHERS if asked.invoked else ():
+        if len(found) == ALTERNATIVES or cancel.cancelled:
+            break
+        other = _complete(completer, asked, cancel, wanted)
+        if other.text and other.text not in [one.text for one in found]:
+            found.append(other)
+    return Known(tuple(found), several=asked.invoked)
+
+
+def _complete(completer: Completer, asked: Asked, cancel: CancelToken, wanted: SamplingParams) -> Suggestion:
+    return completer.complete(asked.lines, asked.cursor, cancel, wanted, asked.around)

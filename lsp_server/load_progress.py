@@ -1,0 +1,59 @@
+"""Loading the model, with its progress shown where the client can."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+if TYPE_CHECKING:
+    from lsp_server.server import DraftlineServer
+
+logger = logging.getLogger(__name__)
+
+
+async def load(ls: DraftlineServer) -> None:
+    """Load the model, or load it anew, and tell how that went."""
+    loop = asyncio.get_running_loop()
+    fractions: asyncio.Queue[float | None] = asyncio.Queue()
+
+    def loaded() -> None:
+        logger.info("the model is %s %s", ls.engine.state, ls.engine.failure)
+        if ls.engine.failure:
+            ls.tell(ls.engine.failure)
+        elif ls.engine.worker and (notice := ls.engine.worker.engine.notice):
+            ls.tell(notice, types.MessageType.Warning)
+        fractions.put_nowait(None)
+
+    begin = ls.engine.start if ls.engine.state == "new" else ls.engine.restart
+    begin(
+        on_progress=lambda fraction: _call(loop, fractions.put_nowait, fraction),
+        on_loaded=lambda: _call(loop, loaded),
+    )
+    window = ls.client_capabilities.window
+    if not (window and window.work_done_progress):
+        return
+    token = f"draftline/load/{next(ls.loads)}"
+    progress = ls.work_done_progress
+    try:
+        await progress.create_async(token)
+    except Exception:
+        return  # the client would rather not
+    progress.begin(token, types.WorkDoneProgressBegin(title="Loading the completion model", percentage=0))
+    shown = 0
+    while (fraction := await fractions.get()) is not None:
+        if (percentage := min(100, int(fraction * 100))) > shown:
+            shown = percentage
+            progress.report(token, types.WorkDoneProgressReport(percentage=shown))
+    progress.end(token, types.WorkDoneProgressEnd(message=ls.engine.failure or "ready"))
+
+
+def _call(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *arguments: object) -> None:
+    """Call it on the loop's thread, unless the loop has ended meanwhile."""
+    try:
+        loop.call_soon_threadsafe(function, *arguments)
+    except RuntimeError:
+        logger.info("the model was still being loaded when the client left")

@@ -1,0 +1,94 @@
+"""When a request may go to the model, and when its time is up.
+
+While characters come quickly one after the other, each request would only be superseded by the next, so
+one that waits for a short pause costs the user nothing. A model that answers within such a pause anyway
+is asked at once.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from engine.request import CancelToken
+
+PAUSE = 0.075  # seconds: shorter than between most keystrokes, longer than between those of a key held down
+QUICK = 0.1  # seconds for a suggestion that are too few to wait
+_UNASKED = 20  # changes without a request, after which a client is taken not to want suggestions there
+
+
+class Limited(CancelToken):
+    """Cancelled when ``request`` is, and after ``end``, a time of ``time.monotonic``."""
+
+    def __init__(self, request: CancelToken, end: float) -> None:
+        super().__init__()
+        self._request = request
+        self._end = end
+
+    @property
+    def cancelled(self) -> bool:
+        return self._request.cancelled or time.monotonic() >= self._end
+
+
+@dataclass
+class _Typing:
+    """turn: new with each request or change. gap: seconds between the last two changes, of which there have
+    been ``unasked`` since a request."""
+
+    turn: object = field(default_factory=object)
+    changed: float = -math.inf
+    gap: float = math.inf
+    unasked: int = _UNASKED
+
+
+class Pace:
+    """How each document is being typed in, and how quick the model is."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._documents: dict[str, _Typing] = {}
+        self._usual = math.inf
+
+    def requested(self, uri: str) -> object:
+        """A request has come; gives its turn, which lasts until the next request or change."""
+        typing = self._documents.setdefault(uri, _Typing())
+        typing.turn = object()
+        typing.unasked = 0
+        return typing.turn
+
+    def changed(self, uri: str) -> object:
+        """The text has changed; gives the turn that begins with it."""
+        typing = self._documents.setdefault(uri, _Typing())
+        now = self._clock()
+        typing.turn = object()
+        typing.gap = now - typing.changed
+        typing.changed = now
+        typing.unasked += 1
+        return typing.turn
+
+    def closed(self, uri: str) -> None:
+        self._documents.pop(uri, None)
+
+    def is_turn(self, uri: str, turn: object) -> bool:
+        return uri in self._documents and self._documents[uri].turn is turn
+
+    def in_burst(self, uri: str) -> bool:
+        """Whether the last two changes came so quickly that a third is to be expected."""
+        return self._documents[uri].gap < PAUSE
+
+    def is_asked(self, uri: str) -> bool:
+        """Whether suggestions are wanted in this document at all, as far as can be told."""
+        return self._documents[uri].unasked <= _UNASKED
+
+    def wait(self, uri: str, idle: bool) -> float:
+        """How many seconds a request should wait. idle: the model has nothing else to do."""
+        typing = self._documents[uri]
+        if idle and self._usual < QUICK and not self.in_burst(uri):
+            return 0.0
+        return max(0.0, typing.changed + PAUSE - self._clock())
+
+    def took(self, seconds: float) -> None:
+        """A suggestion took so long."""
+        self._usual = seconds if math.isinf(self._usual) else 0.7 * self._usual + 0.3 * seconds
