@@ -49,12 +49,13 @@ class Completer:
         place = place_of(lines, cursor)
         prompt, max_tokens = self._prompt(lines, cursor, wanted, around)
         stop_ids = (*engine.eos_ids, *self._format.stop_ids)
-        params = replace(wanted, max_tokens=max_tokens, stop_ids=stop_ids)
+        params = replace(wanted, max_tokens=max_tokens + prompt.healed, stop_ids=stop_ids)
+        typed = prompt.begins_with
         written = self._read(
-            engine.generate(prompt.ids, params, cancel=cancel, context_ids=prompt.context), place
+            engine.generate(prompt.ids, params, cancel, prompt.context, begins_with=typed), place, typed
         )
         cut = written.end is None and cancel.cancelled
-        unfinished = cut or (written.end is None and len(written.ids) >= max_tokens)
+        unfinished = cut or (written.end is None and len(written.ids) >= params.max_tokens)
         text = trim(written.text[: written.end], place, unfinished)
         return Suggestion(
             text.replace("\n", line_end(lines, cursor.line)),
@@ -81,27 +82,43 @@ class Completer:
         max_tokens = min(wanted.max_tokens, self.engine.max_context // 2)
         return self._format.build(lines, cursor, self.engine.max_context - max_tokens - 1, around), max_tokens
 
-    def _read(self, generation: Iterable[Cycle], place: Place) -> _Written:
-        written = _Written()
+    def _read(self, generation: Iterable[Cycle], place: Place, typed: str) -> _Written:
+        """typed: what the model writes anew, which the user has typed already."""
+        written = _Written(begun=not typed)
         for cycle in generation:
-            written.cycles += bool(cycle.tokens)  # one that only met the text's end emits nothing
+            shown = len(written.tokens)
             written.seconds += cycle.seconds
             for token, origin in zip(cycle.tokens, cycle.origins, strict=True):
                 written.ids.append(token)
-                written.origins.append(origin)
                 text = _finished(self.engine.tokenizer.decode(written.ids))
+                if not written.begun:
+                    written.begun = text.startswith(typed)
+                    if not written.begun and not typed.startswith(text):
+                        written.end = 0  # a vocabulary that cannot write it
+                        return written
+                    if len(text) <= len(typed):
+                        continue
+                text = text[len(typed) :]
+                written.origins.append(origin)
                 written.tokens.append(text[len(written.text) :])
                 written.text = text
                 written.end = end_of_suggestion(text, place)
                 if written.end is not None:
-                    return written
+                    break
+            written.cycles += len(written.tokens) > shown
+            if written.end is not None:
+                break
         return written
 
 
 @dataclass
 class _Written:
-    """What the model has written so far; ``end`` is where the suggestion ends, once that is known."""
+    """What the model has written so far; ``end`` is where the suggestion ends, once that is known.
 
+    begun: what was typed already is behind it. cycles: those that went beyond that.
+    """
+
+    begun: bool
     ids: list[int] = field(default_factory=list)
     tokens: list[str] = field(default_factory=list)
     origins: list[Origin] = field(default_factory=list)

@@ -1,7 +1,9 @@
 """From a text and a cursor to the model's prompt: the fill-in-the-middle form of its family, within a budget.
 
 The window's top moves in steps, not with every character, so that while the user types only the end
-of the prefix changes and the engine's KV cache serves the rest.
+of the prefix changes and the engine's KV cache serves the rest. The word, the blanks or the sign left of
+the cursor may be half a token, so their tokens are not in the prompt: the model writes them anew (see
+`engine.healing`), which also leaves the prompt as it is while a word is typed.
 """
 
 from __future__ import annotations
@@ -24,6 +26,10 @@ HEAD_TOKENS = 384  # of repository, other files' snippets and path; a quarter of
 _CHARACTERS_PER_TOKEN = 3  # what code has at least, nearly always; where it has less, the window shrinks
 _STEP_LINES = 32
 _STEP_CHARACTERS = 256
+
+_HEALED = re.compile(r"[^\W\d_]+\Z|[ \t]+\Z|.\Z", re.DOTALL)  # what tokenizers do not take apart
+_LONGEST_HEALED = 64  # characters looked at
+_MOST_HEALED = 4  # tokens: each costs a forward pass
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,7 @@ FAMILIES = (
         *("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"),
         start=("<｜begin▁of▁sentence｜>",),
     ),
+    Family("CodeLlama", "▁<PRE>", "▁<SUF>", "▁<MID>", start=("<s>",)),
 )
 _LOOKS_LIKE_FIM = re.compile(r"fim[-_▁]|<(PRE|SUF|MID)>|prefix|suffix|middle", re.IGNORECASE)
 _BEGINNINGS_OF_TEXT = ("<|begin_of_text|>", "<s>", "<bos>", "<|endoftext|>")
@@ -80,10 +87,16 @@ _BEGINNINGS_OF_TEXT = ("<|begin_of_text|>", "<s>", "<bos>", "<|endoftext|>")
 
 @dataclass(frozen=True)
 class Prompt:
-    """ids: what the model reads. context: the user's text as guesses go by it, so ending at the cursor."""
+    """ids: what the model reads. context: the user's text as guesses go by it, so ending at the cursor.
+
+    begins_with: what the model has to write anew, the characters left of the cursor whose ``healed`` tokens
+    were taken off the prefix's end.
+    """
 
     ids: list[int]
     context: list[int]
+    begins_with: str = ""
+    healed: int = 0
 
 
 class PromptFormat:
@@ -122,9 +135,14 @@ class PromptFormat:
         if family is None:
             start = [special[name] for name in _BEGINNINGS_OF_TEXT if name in special][:1]
             prefix = self._prefix(lines, cursor, min(PREFIX_TOKENS, room - len(start)))
-            return Prompt([*start, *head.behind, *prefix], [*head.behind, *prefix])
+            healed, begins_with = self._to_heal(prefix if start else prefix[1:], lines, cursor)
+            prefix = prefix[: len(prefix) - healed]
+            ids = [*start, *head.behind, *prefix]
+            return Prompt(ids, [*head.behind, *prefix], begins_with, healed)
         room -= len(family.start) + 3
         prefix = self._prefix(lines, cursor, min(PREFIX_TOKENS, room * 3 // 4))
+        healed, begins_with = self._to_heal(prefix, lines, cursor)
+        prefix = prefix[: len(prefix) - healed]
         suffix = self._suffix(lines, cursor, min(SUFFIX_TOKENS, room // 4))
         ids = [
             *(special[name] for name in family.start),
@@ -134,7 +152,28 @@ class PromptFormat:
             special[family.middle],
         ]
         context = [*head.before, *head.behind, *suffix, special[family.prefix], *prefix]
-        return Prompt(ids, context)
+        return Prompt(ids, context, begins_with, healed)
+
+    def _to_heal(self, prefix: Sequence[int], lines: Sequence[str], cursor: Cursor) -> tuple[int, str]:
+        """How many of ``prefix``'s last tokens may be only half of one, and what they say.
+
+        These are the tokens of the word, the blanks or the sign that ends at the cursor, back to a place
+        where the tokenizer would cut whatever follows; never beyond the line.
+        """
+        left = _plain(lines[cursor.line][max(0, cursor.character - _LONGEST_HEALED) : cursor.character])
+        run = _HEALED.search(left)
+        if run is None or left[-1:].isdigit():  # numbers are cut digit by digit
+            return 0, ""
+        shortest = 0, ""
+        for count in range(1, min(_MOST_HEALED, len(prefix)) + 1):
+            text = self._tokenizer.decode(prefix[-count:])
+            if not left.endswith(text):  # half a character, or it goes back beyond the line
+                continue
+            if len(text) >= len(run[0]):
+                return count, text
+            if not shortest[0]:
+                shortest = count, text
+        return shortest
 
     def _encode(self, text: str) -> list[int]:
         return self._tokenizer.encode(_plain(text))
@@ -143,7 +182,7 @@ class PromptFormat:
         characters = budget * _CHARACTERS_PER_TOKEN
         while True:
             top = window_top(lines, cursor, characters)
-            ids = self._encode(_between(lines, top, cursor))
+            ids = self._encode(self._tokenizer.opening + _between(lines, top, cursor))
             if len(ids) <= budget or characters <= _STEP_CHARACTERS:
                 return ids[max(0, len(ids) - budget) :]
             characters = characters * 2 // 3

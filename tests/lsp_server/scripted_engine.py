@@ -19,6 +19,8 @@ SPECIAL = {
 class ByteTokenizer:
     """One token for each byte, so that a character may take several."""
 
+    opening = ""
+
     def __init__(self, special: dict[str, int] = SPECIAL) -> None:
         self.special = special
         self.vocab_size = 512
@@ -59,10 +61,13 @@ class ScriptedEngine:
         params: SamplingParams,
         cancel: CancelToken | None = None,
         context_ids: Sequence[int] | None = None,
+        begins_with: str = "",
     ) -> Iterator[Cycle]:
         prompt = list(prompt_ids)
         self.prompts.append(prompt)
-        answer = [*self._script(*self.parts(prompt)).encode("utf-8"), 256][: params.max_tokens]
+        prefix, suffix = self.parts(prompt)
+        written = begins_with + self._script(prefix + begins_with, suffix)
+        answer = [*written.encode("utf-8"), 256][: params.max_tokens]
         step = 1 if params.mode == "plain" else self._tokens_per_cycle
         for start in range(0, len(answer), step):
             if cancel and cancel.cancelled:

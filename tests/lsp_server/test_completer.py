@@ -108,3 +108,22 @@ def test_a_line_of_megabytes_is_judged_by_what_is_near_the_cursor(right):
 def test_a_line_of_its_own_is_not_put_before_the_text_of_another(left, written, inserted):
     suggestion, _ = suggest(written, text=f"{left}f()\n", cursor=Cursor(0, len(left)))
     assert suggestion.text == inserted
+
+
+@pytest.mark.parametrize("tokens_per_cycle", [1, 3, 64])
+def test_what_was_typed_is_no_part_of_the_suggestion(tokens_per_cycle):
+    suggestion, engine = suggest("rn x", text="    retu", tokens_per_cycle=tokens_per_cycle)
+    assert engine.parts(engine.prompts[0])[0] == "    "
+    assert suggestion.text == "rn x"
+    assert "".join(suggestion.tokens) == "rn x"
+    assert len(suggestion.tokens) == len(suggestion.origins) == 4
+
+
+def test_a_model_that_cannot_write_what_was_typed_suggests_nothing():
+    class Stubborn(ScriptedEngine):
+        def generate(self, *args, begins_with="", **options):
+            return super().generate(*args, **options)
+
+    lines = split_lines("retu")
+    suggestion = Completer(Stubborn(lambda prefix, suffix: "x")).complete(lines, Cursor(0, 4), CancelToken())
+    assert (suggestion.text, suggestion.tokens) == ("", [])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,12 +21,12 @@ def prompt(text, cursor, room=2000, special=SPECIAL):
 
 
 def test_prefix_and_suffix_meet_at_the_cursor():
-    assert prompt("a = (b)\nc", Cursor(0, 5)) == [PREFIX, *b"a = (", SUFFIX, *b"b)\nc", MIDDLE]
+    assert prompt("a = 1(b)\nc", Cursor(0, 5)) == [PREFIX, *b"a = 1", SUFFIX, *b"(b)\nc", MIDDLE]
 
 
 def test_guesses_go_by_the_suffix_and_then_the_prefix():
-    built = PromptFormat(ByteTokenizer(), "model").build(["a = (b)\n", "c"], Cursor(0, 5), 2000)
-    assert built.context == [*b"b)\nc", PREFIX, *b"a = ("]
+    built = PromptFormat(ByteTokenizer(), "model").build(["a = 1(b)\n", "c"], Cursor(0, 5), 2000)
+    assert built.context == [*b"(b)\nc", PREFIX, *b"a = 1"]
 
 
 def test_line_ends_make_no_difference():
@@ -37,22 +39,22 @@ def test_the_user_s_text_cannot_contain_control_tokens():
 
 
 def test_half_a_surrogate_pair_is_no_obstacle():
-    assert prompt("x\ud83d", Cursor(0, 2)) == [PREFIX, *b"x?", SUFFIX, MIDDLE]
+    assert prompt("x\ud83d1", Cursor(0, 3)) == [PREFIX, *b"x?1", SUFFIX, MIDDLE]
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_each_family_is_known_by_its_own_tokens(family):
     names = [*family.start, family.prefix, family.suffix, family.middle, *family.also]
     special = {name: 300 + i for i, name in enumerate(names)}
-    ids = prompt("ab", Cursor(0, 1), special=special)
+    ids = prompt("1b", Cursor(0, 1), special=special)
     start = [special[name] for name in family.start]
     assert ids == [
-        *start, special[family.prefix], ord("a"), special[family.suffix], ord("b"), special[family.middle]
+        *start, special[family.prefix], ord("1"), special[family.suffix], ord("b"), special[family.middle]
     ]  # fmt: skip
 
 
 def test_a_model_without_such_tokens_continues_the_prefix():
-    assert prompt("ab", Cursor(0, 1), special={"<|endoftext|>": 256}) == [256, ord("a")]
+    assert prompt("1b", Cursor(0, 1), special={"<|endoftext|>": 256}) == [256, ord("1")]
 
 
 def test_an_unknown_form_is_refused_in_one_sentence():
@@ -73,12 +75,13 @@ def test_a_prompt_fits_its_room_and_keeps_what_is_next_to_the_cursor(text, room,
     lines = split_lines(text)
     line = int(where * (len(lines) - 1))
     cursor = Cursor(line, len(lines[line].rstrip("\n")) // 2)
-    ids = prompt(text, cursor, room)
+    built = PromptFormat(ByteTokenizer(), "model").build(lines, cursor, room)
+    ids = built.ids
     assert len(ids) <= room
     before = "".join(lines[:line]) + lines[line][: cursor.character]
     after = lines[line][cursor.character :] + "".join(lines[line + 1 :])
     at = ids.index(SUFFIX)
-    assert before.encode().endswith(bytes(ids[1:at]))
+    assert before.encode().endswith(bytes(ids[1:at]) + built.begins_with.encode())
     assert after.encode().startswith(bytes(ids[at + 1 : -1]))
 
 
@@ -94,3 +97,77 @@ def test_the_window_s_top_stays_put_in_a_long_line():
     assert (
         len({window_top(lines, Cursor(0, column), 2000).character for column in range(50_000, 50_200)}) <= 2
     )
+
+
+# What the model writes anew
+
+
+class PieceTokenizer(ByteTokenizer):
+    """Cuts as Qwen2.5-Coder's tokenizer does, and a longer word once more behind its third letter."""
+
+    def __init__(self):
+        super().__init__()
+        self._pieces = []
+
+    def encode(self, text):
+        cut = re.findall(r"[^\w\n]?[^\W\d_]+|\d| ?[^\s\w]+\n*|\s*\n+|\s+(?!\S)|\s+|_", text)
+        pieces = [part for piece in cut for part in re.findall(r"\W?\w{1,3}|[^\w]+", piece)]
+        assert "".join(pieces) == text
+        self._pieces += pieces
+        return [1000 + self._pieces.index(piece) for piece in pieces]
+
+    def decode(self, ids):
+        return "".join(self._pieces[i - 1000] for i in ids if i >= 1000)
+
+
+@pytest.mark.parametrize(
+    ("text", "anew"),
+    [
+        ("x = retu|", " retu"),  # whose last token alone would be "u"
+        ("retu|)", "retu"),
+        ("self.fo|", ".fo"),
+        ("self.|", "."),
+        ("def f():|", "():"),
+        ("def f():\n    |", "    "),
+        ("\t\t|", "\t\t"),
+        ("x = |", " "),
+        ("a_b|", "b"),
+        ("x = 12|", ""),
+        ("a\n|", ""),
+        ("a\n|b", ""),
+        ("|", ""),
+        ("漢字|", "漢字"),
+    ],
+)
+def test_the_last_word_sign_or_blanks_are_written_anew(text, anew):
+    tokenizer = PieceTokenizer()
+    before, _, after = text.partition("|")
+    lines = split_lines(before + after)
+    cursor = Cursor(before.count("\n"), len(before.rpartition("\n")[2]))
+    built = PromptFormat(tokenizer, "model").build(lines, cursor, 2000)
+    left = built.ids[1 : built.ids.index(SUFFIX)]
+    assert built.begins_with == anew
+    assert tokenizer.decode(left) + anew == before
+    assert built.context[-len(left) :] == left or not left
+
+
+def test_a_prompt_stays_as_it_is_while_a_word_is_typed():
+    prompts = {
+        tuple(
+            PromptFormat(ByteTokenizer(), "model")
+            .build([f"x = {word}\n"], Cursor(0, 4 + len(word)), 2000)
+            .ids
+        )
+        for word in ("r", "re", "ret", "retu")
+    }
+    assert len(prompts) == 1
+
+
+def test_of_a_long_word_the_last_token_is_written_anew():
+    built = PromptFormat(ByteTokenizer(), "model").build(["abcdefgh"], Cursor(0, 8), 2000)
+    assert (built.begins_with, built.healed) == ("h", 1)
+
+
+def test_without_a_beginning_of_text_one_token_is_left():
+    built = PromptFormat(ByteTokenizer({}), "model").build(["ab"], Cursor(0, 2), 2000)
+    assert (built.ids, built.begins_with) == ([ord("a")], "b")
