@@ -96,8 +96,10 @@ def serve(settings: Settings) -> int:
     from lsp_server import stdio
     from lsp_server.loading import load_completer
     from lsp_server.logs import log_to_file
+    from lsp_server.machine import step_back
     from lsp_server.server import DraftlineServer
 
+    step_back()
     log_to_file()
     stdio.serve(DraftlineServer(load_completer, settings))
 
