@@ -17,7 +17,7 @@ from lsp_server.documents import Cursor
 MAX_LINES = 16  # of a block: three or four fit in the prompt
 _SHORT = 2  # lines: such paragraphs at the same level, constants say, make one block
 _LONGEST_LINE = 400  # a longer one is data or minified
-_LINES_ABOVE, _LINES_BELOW = 24, 8  # of the cursor: what the blocks are compared with
+_LINES_ABOVE, _LINES_BELOW = 12, 4  # of the cursor: what the blocks are compared with
 
 _LEAST_SIMILARITY = 0.1
 _LEAST_SHARED = 2  # identifiers
