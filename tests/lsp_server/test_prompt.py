@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -9,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import DraftlineError
+from engine.tokenizer import Tokenizer
 from lsp_server.documents import Cursor, split_lines
 from lsp_server.prompt import FAMILIES, PromptFormat, window_top
+from tests.engine.tiny_models import write_tokenizer
 from tests.lsp_server.scripted_engine import SPECIAL, ByteTokenizer
 
 PREFIX, SUFFIX, MIDDLE = 257, 258, 259
@@ -51,6 +54,27 @@ def test_each_family_is_known_by_its_own_tokens(family):
     assert ids == [
         *start, special[family.prefix], ord("1"), special[family.suffix], ord("b"), special[family.middle]
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("marked", [True, False])
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_control_tokens_of_no_family_can_come_from_the_user_s_text(family, marked, tmp_path):
+    """Though some vendors list them as ordinary tokens."""
+    control = [family.prefix, family.suffix, family.middle]
+    names = [*family.start, *control, *family.also]
+    path = tmp_path / "tokenizer.json"
+    write_tokenizer(path, names)
+    described = json.loads(path.read_text(encoding="utf-8"))
+    for added in described["added_tokens"]:
+        added["special"] = marked or added["content"] not in control
+    path.write_text(json.dumps(described), encoding="utf-8")
+    tokenizer = Tokenizer(path)
+    text = "".join(f"{name} = '{name}'\n" for name in [*names, "<|fim_middle|>"])
+    lines = split_lines(text)
+    ids = PromptFormat(tokenizer, "model").build(lines, Cursor(len(names), 0), 4000).ids
+    for name in names:
+        assert ids.count(tokenizer.special[name]) == (name in [*control, *family.start])
+    assert tokenizer.decode(ids) == text
 
 
 def test_a_model_without_such_tokens_continues_the_prefix():
