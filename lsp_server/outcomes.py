@@ -14,7 +14,7 @@ from typing import Literal
 from lsp_server.cache import text_from
 from lsp_server.documents import Cursor, end_of
 
-_RIGHT = 40  # characters right of a suggestion by which its place is known again
+_RIGHT = 40  # characters right of a suggestion, on its line, by which its place is known again
 _END = "\0"  # of the document
 Outcome = Literal["accepted", "partly", "rejected"]
 
@@ -54,7 +54,7 @@ class Outcomes:
             self._end(uri, "rejected")
         self._number += 1
         self.counts["shown"] += 1
-        shown = _Shown(self._number, start, tuple(texts), _text_at(lines, end, _RIGHT))
+        shown = _Shown(self._number, start, tuple(texts), lines[end.line][end.character :][:_RIGHT] or _END)
         self._shown[uri] = _advanced(shown, _standing(shown, lines) or "")
         return self._number
 
@@ -97,7 +97,10 @@ def _standing(shown: _Shown, lines: Sequence[str]) -> str | None:
     """How much of it stands in the text at its place; None if something else does."""
     if shown.place.line >= len(lines):
         return None
-    here = _text_at(lines, shown.place, max(map(len, shown.texts)) + _RIGHT)
+    size = max(map(len, shown.texts)) + _RIGHT
+    here = text_from(lines, shown.place, size)
+    if len(here) < size:
+        here += _END
     typed = max(_typed(text, here, shown.right) for text in shown.texts)
     return here[:typed] if typed >= 0 else None
 
@@ -113,8 +116,3 @@ def _typed(text: str, here: str, right: str) -> int:
     while shared < min(len(text), len(here)) and text[shared] == here[shared]:
         shared += 1
     return next((typed for typed in range(shared, -1, -1) if here.startswith(right, typed)), -1)
-
-
-def _text_at(lines: Sequence[str], place: Cursor, size: int) -> str:
-    text = text_from(lines, place, size)
-    return text if len(text) == size else text + _END
