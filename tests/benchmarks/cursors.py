@@ -39,16 +39,21 @@ _LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, toke
 
 @dataclass(frozen=True)
 class Case:
-    """A cursor in the file ``path``, the document's ``lines`` (with line ends) and what is missing there.
+    """A cursor in the file ``path`` of ``package``, the document's ``lines`` (with line ends) and what is
+    missing there.
 
-    missing: lines without line ends; the first is what the cursor's own line lacks.
+    package: a folder. missing: lines without line ends; the first is what the cursor's own line lacks.
     """
 
     kind: Kind
+    package: Path
     path: Path
     lines: list[str]
     cursor: Cursor
     missing: list[str]
+
+
+_Cut = tuple[list[str], Cursor, list[str]]  # the document, the cursor, what is missing
 
 
 @dataclass(frozen=True)
@@ -83,10 +88,10 @@ def _cases_in(package: Path, kind: Kind, seed: int) -> Iterator[Case]:
     rng = random.Random(f"{seed} {kind} {package.name}")
     files = [path for path in sorted(package.rglob("*.py")) if "generated" not in path.name]
     rng.shuffle(files)
-    return _by_turns(_cases_of(path, kind, random.Random(f"{seed} {kind} {path.name}")) for path in files)
+    return _by_turns(_cases_of(package, path, kind, rng) for path in files)
 
 
-def _cases_of(path: Path, kind: Kind, rng: random.Random) -> Iterator[Case]:
+def _cases_of(package: Path, path: Path, kind: Kind, rng: random.Random) -> Iterator[Case]:
     if path.stat().st_size > LARGEST_FILE:
         return
     text = path.read_text(encoding="utf-8", errors="replace")  # makes "\n" of every line end
@@ -96,25 +101,25 @@ def _cases_of(path: Path, kind: Kind, rng: random.Random) -> Iterator[Case]:
     lines = split_lines(text)
     if kind == "mid-line":
         for row in rng.sample(code, len(code)):
-            if case := _cut_in_line(path, lines, row, rng):
-                yield case
+            if cut := _cut_in_line(lines, row, rng):
+                yield Case(kind, package, path, *cut)
     else:
         for number in rng.sample(range(len(statements)), len(statements)):
-            if case := _cut_statement(path, lines, statements, number):
-                yield case
+            if cut := _cut_statement(lines, statements, number):
+                yield Case(kind, package, path, *cut)
 
 
-def _cut_in_line(path: Path, lines: list[str], row: int, rng: random.Random) -> Case | None:
+def _cut_in_line(lines: list[str], row: int, rng: random.Random) -> _Cut | None:
     line = lines[row].rstrip()
     columns = range(len(line) - len(line.lstrip()) + 1, len(line) - LEAST_MISSING + 1)
     if not columns or len(line) > LONGEST_LINE:
         return None
     column = rng.choice(columns)
     document = [*lines[:row], line[:column] + "\n", *lines[row + 1 :]]
-    return Case("mid-line", path, document, Cursor(row, column), [line[column:]])
+    return document, Cursor(row, column), [line[column:]]
 
 
-def _cut_statement(path: Path, lines: list[str], statements: list[_Statement], number: int) -> Case | None:
+def _cut_statement(lines: list[str], statements: list[_Statement], number: int) -> _Cut | None:
     head = statements[number]
     last = head.last
     for below in statements[number + 1 :]:
@@ -127,7 +132,7 @@ def _cut_statement(path: Path, lines: list[str], statements: list[_Statement], n
         return None
     typed = lines[head.first][: head.indentation]
     document = [*lines[: head.first], typed + "\n", *lines[last + 1 :]]
-    return Case("line-start", path, document, Cursor(head.first, head.indentation), missing)
+    return document, Cursor(head.first, head.indentation), missing
 
 
 def _read(text: str) -> tuple[list[_Statement], list[int]]:

@@ -5,7 +5,7 @@
 Fetches into FOLDER the packages of ``new_packages.json``, which no model published before 2026 has seen, and
 asks for a suggestion at each of the cursors of ``cursors.py`` in every variant:
 
-- ``pipeline``: all of ours, ``Completer`` as the server uses it;
+- ``pipeline``: all of ours, context and ``Completer``, as the server uses them, without its time limit;
 - ``without ...``: the same without one of its steps, so that one sees what the step earns;
 - ``peers 256/64``, ``peers 64/16``: so many lines above and below the cursor in the model's
   fill-in-the-middle template, 128 tokens, the first line kept. As llama.vim and llama.vscode have it, the
@@ -32,11 +32,12 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from unittest import mock
 
@@ -46,8 +47,10 @@ import torch
 import lsp_server
 from engine import CancelToken, DraftlineError, Engine, SamplingParams, load
 from lsp_server.completer import Completer
-from lsp_server.documents import split_lines
+from lsp_server.context import ContextSource
+from lsp_server.documents import Document, split_lines
 from lsp_server.prompt import FAMILIES
+from lsp_server.prompt_head import NOWHERE, Surroundings
 from model_setup.store import general_trigram_path, resolve_model, sha256_of, step_times_path
 from tests.benchmarks.cursors import Case, cases
 from tests.benchmarks.journal import Journal
@@ -66,18 +69,26 @@ class Answer(NamedTuple):
 Variant = Callable[[Engine, Case], Answer]
 
 
-def pipeline(engine: Engine, case: Case) -> Answer:
-    """Ours, with a Completer of its own for each cursor, so that none profits from the one before."""
-    suggestion = Completer(engine).complete(case.lines, case.cursor, CancelToken())
-    return Answer(suggestion.text, len(suggestion.tokens))
+def pipeline(
+    engine: Engine,
+    case: Case,
+    seen: Callable[[Surroundings], Surroundings] = lambda around: around,
+    changed: Mapping[str, Any] = MappingProxyType({}),
+) -> Answer:
+    """Ours as the server does it, with nothing remembered from the cursor before and no other document open.
 
-
-def changed(engine: Engine, case: Case, **replaced: Any) -> Answer:
-    """Ours with other things under some names of ``lsp_server``; "__" stands for the dot."""
+    seen: what is shown of the surroundings that were found. changed: other things under names of
+    ``lsp_server``.
+    """
+    uri = case.path.as_uri()
+    context = ContextSource(case.package, background=lambda read: read())
+    context.opened(uri, Document("".join(case.lines)))
+    around = seen(context.around(uri, case.lines, case.cursor))
     with ExitStack() as stack:
-        for name, other in replaced.items():
-            stack.enter_context(mock.patch(f"lsp_server.{name.replace('__', '.')}", other))
-        return pipeline(engine, case)
+        for name, other in changed.items():
+            stack.enter_context(mock.patch(f"lsp_server.{name}", other))
+        suggestion = Completer(engine).complete(case.lines, case.cursor, CancelToken(), around=around)
+    return Answer(suggestion.text, len(suggestion.tokens))
 
 
 def peers(engine: Engine, case: Case, above: int, below: int) -> Answer:
@@ -110,8 +121,13 @@ def peers(engine: Engine, case: Case, above: int, below: int) -> Answer:
 
 VARIANTS: dict[str, Variant] = {
     "pipeline": pipeline,
-    "without trimming": partial(changed, completer__trim=lambda text, place, unfinished: text),
-    "without block ends": partial(changed, completer__end_of_suggestion=lambda text, place: None),
+    "without other files": partial(pipeline, seen=lambda around: replace(around, snippets=())),
+    "without any context": partial(pipeline, seen=lambda around: NOWHERE),
+    "without healing": partial(pipeline, changed={"prompt._MOST_HEALED": 0}),
+    "without trimming": partial(pipeline, changed={"completer.trim": lambda text, place, unfinished: text}),
+    "without block ends": partial(
+        pipeline, changed={"completer.end_of_suggestion": lambda text, place: None}
+    ),
     "peers 256/64": partial(peers, above=256, below=64),
     "peers 64/16": partial(peers, above=64, below=16),
 }
@@ -197,13 +213,13 @@ def report(places: Sequence[Case], scores: dict[str, list[Score]]) -> None:
         kind: [number for number, case in enumerate(places) if kind in ("all", case.kind)]
         for kind in ("mid-line", "line-start", "all")
     }
-    print(f"\n{'':18} {'':11} first line    all  similarity  tokens  median ms")
+    print(f"\n{'':19} {'':11} first line    all  similarity  tokens  median ms")
     for name, all_scores in scores.items():
         for kind, numbers in groups.items():
             some = [all_scores[number] for number in numbers]
             milliseconds = statistics.median(s.seconds for s in some) * 1e3
             print(
-                f"{name:18} {kind:11} {_mean(s.first_line for s in some):9.1%} "
+                f"{name:19} {kind:11} {_mean(s.first_line for s in some):9.1%} "
                 f"{_mean(s.whole for s in some):6.1%} {_mean(s.similarity for s in some):11.3f} "
                 f"{_mean(s.tokens for s in some):7.1f} {milliseconds:10.0f}"
             )
@@ -235,8 +251,9 @@ def main() -> int:
     parser.add_argument("--output", type=Path, help="add each answer to this file; go on from what it has")
     args = parser.parse_args()
     try:
-        fetch(args.folder)
-        places = cases(args.folder, args.cursors)
+        folder = args.folder.resolve()
+        fetch(folder)
+        places = cases(folder, args.cursors)
         engine = load(resolve_model(args.model), weights=args.weights, step_times=step_times_path())
         table = general_trigram_path(engine.tokenizer.fingerprint)
         if table.exists():

@@ -7,7 +7,7 @@ import pytest
 from lsp_server.documents import Cursor
 from tests.benchmarks.cursors import Case
 from tests.benchmarks.journal import Journal
-from tests.benchmarks.suggestions import ahead, measure, peers, report, score
+from tests.benchmarks.suggestions import VARIANTS, ahead, measure, peers, report, score
 from tests.lsp_server.scripted_engine import ScriptedEngine
 
 ABOVE = "".join(f"a{n} = {n}\n" for n in range(300))
@@ -19,7 +19,7 @@ def mid_line(tmp_path):
     path = tmp_path / "m.py"
     path.write_text("def add(a, b):\n    return a + b\nprint()\n", encoding="utf-8")
     lines = ["def add(a, b):\n", "    return a\n", "print()\n"]
-    return Case("mid-line", path, lines, Cursor(1, 12), [" + b"])
+    return Case("mid-line", tmp_path, path, lines, Cursor(1, 12), [" + b"])
 
 
 def answered(text, tokens=3, seconds=0.1):
@@ -39,7 +39,7 @@ def test_a_text_is_right_if_it_is_what_the_author_wrote(mid_line):
 
 def test_the_peers_see_so_many_lines_and_leave_indentation_to_the_model(tmp_path):
     lines = [*ABOVE.splitlines(keepends=True), "    \n", *BELOW.splitlines(keepends=True)]
-    case = Case("line-start", tmp_path / "m.py", lines, Cursor(300, 4), ["return 1"])
+    case = Case("line-start", tmp_path, tmp_path / "m.py", lines, Cursor(300, 4), ["return 1"])
     seen = []
     engine = ScriptedEngine(lambda *parts: seen.append(parts) or "    return 1\n    more")
     answer = peers(engine, case, above=64, below=16)
@@ -54,12 +54,34 @@ def test_the_peers_see_so_many_lines_and_leave_indentation_to_the_model(tmp_path
 def test_the_peers_prompt_fits_where_the_context_is_short(mid_line):
     engine = ScriptedEngine(lambda *parts: "x", max_context=160)
     lines = [*ABOVE.splitlines(keepends=True), *mid_line.lines, *BELOW.splitlines(keepends=True)]
-    case = Case("mid-line", mid_line.path, lines, Cursor(301, 12), [" + b"])
+    case = Case("mid-line", mid_line.package, mid_line.path, lines, Cursor(301, 12), [" + b"])
     assert peers(engine, case, above=256, below=64).text == "x"
     assert len(engine.prompts[-1]) + 128 <= 160
     prefix, suffix = engine.parts(engine.prompts[-1])
     assert prefix.endswith("return a")
     assert suffix.startswith("\nprin"[:7])
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_every_variant_answers(mid_line, name):
+    engine = ScriptedEngine(lambda prefix, suffix: "a + b\n" if prefix.endswith("return ") else " + b\n")
+    answer = VARIANTS[name](engine, mid_line)
+    assert answer.text.startswith(" + b")
+    assert answer.tokens
+
+
+def test_a_package_s_other_files_are_shown_unless_a_variant_leaves_them_out(mid_line, tmp_path):
+    shelf = "def shelf_of(book_title, author_name):\n    return (author_name, book_title)\n"
+    (tmp_path / "shelves.py").write_text(shelf, encoding="utf-8")
+    lines = ["from shelves import shelf_of\n", "place = shelf_of(book_title, author_name\n"]
+    case = Case("mid-line", tmp_path, mid_line.path, lines, Cursor(1, len(lines[1]) - 1), [")"])
+    engine = ScriptedEngine(lambda *parts: "")
+    for name in ("pipeline", "without other files", "without any context"):
+        VARIANTS[name](engine, case)
+    shown, left_out, nothing = (engine.tokenizer.decode(prompt) for prompt in engine.prompts)
+    assert "return (author_name" in shown
+    assert "return (author_name" not in left_out
+    assert len(nothing) <= len(left_out)
 
 
 def test_each_answer_is_asked_for_once_and_a_stopped_run_goes_on(mid_line, tmp_path):
@@ -95,9 +117,9 @@ def test_how_far_ahead_is_told_with_its_uncertainty():
 
 
 def test_the_report_names_every_variant_and_kind(mid_line, capsys):
-    start = Case("line-start", mid_line.path, mid_line.lines, Cursor(1, 4), ["x"])
+    start = Case("line-start", mid_line.package, mid_line.path, mid_line.lines, Cursor(1, 4), ["x"])
     right, wrong = (score(mid_line, answered(text)) for text in (" + b", " - c"))
     report([mid_line, start], {"pipeline": [right, right], "peers 64/16": [right, wrong]})
     printed = capsys.readouterr().out
-    assert "peers 64/16        line-start       0.0%" in printed
+    assert "peers 64/16         line-start       0.0%" in printed
     assert "line-start  first line +100.0% (+100.0% to +100.0%)" in printed
