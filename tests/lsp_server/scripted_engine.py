@@ -50,6 +50,7 @@ class ScriptedEngine:
         self.tokenizer = ByteTokenizer(special)
         self.max_context = max_context
         self.prompts: list[list[int]] = []
+        self.asked: list[SamplingParams] = []  # for each prompt
         self.emitted = 0
         self._script = script
         self._tokens_per_cycle = tokens_per_cycle
@@ -65,6 +66,7 @@ class ScriptedEngine:
     ) -> Iterator[Cycle]:
         prompt = list(prompt_ids)
         self.prompts.append(prompt)
+        self.asked.append(params)
         prefix, suffix = self.parts(prompt)
         written = begins_with + self._script(prefix + begins_with, suffix)
         answer = [*written.encode("utf-8"), 256][: params.max_tokens]

@@ -14,11 +14,12 @@ URI = "file:///t.py"
 
 
 def known(*texts):
-    tokens = [list(text.replace("\r\n", "\n")) for text in texts]
-    made = (
-        Suggestion(text, its, ["oracle"] * len(its), 1, 0.1) for text, its in zip(texts, tokens, strict=True)
-    )
-    return Known(tuple(made))
+    return Known(tuple(suggestion(text) for text in texts))
+
+
+def suggestion(text):
+    tokens = list(text.replace("\r\n", "\n"))
+    return Suggestion(text, tokens, ["oracle"] * len(tokens), 1, 0.1)
 
 
 def window(text, after=""):

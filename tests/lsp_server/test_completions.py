@@ -1,0 +1,266 @@
+"""The pipeline from a request to its answer, with a scripted model and no client."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import threading
+
+import pytest
+
+from engine.errors import OutOfMemory
+from lsp_server import completions
+from lsp_server.completer import Completer
+from lsp_server.completions import Asked, Completions
+from lsp_server.documents import Document
+from lsp_server.engine_thread import EngineThread
+from tests.lsp_server.scripted_engine import ScriptedEngine
+
+URI = "file:///t.py"
+ENDLESS = "x = 1\n" * 100
+
+
+class Desk:
+    """A document that is typed into at its end."""
+
+    def __init__(self, answers, text="", uri=URI, **options):
+        self.answers = answers
+        self.engine = ScriptedEngine(self.script, tokens_per_cycle=1, **options)
+        self.thread = EngineThread(lambda on_progress: Completer(self.engine))
+        loaded = threading.Event()
+        self.thread.start(lambda fraction: None, loaded.set)
+        assert loaded.wait(30)
+        self.failures = []
+        self.completions = Completions(self.thread, self.failures.append)
+        self.document = Document(text, encoding="utf-32")
+        self.uri = uri
+
+    def script(self, prefix, suffix):
+        fitting = [end for end in self.answers if prefix.endswith(end)]
+        answer = self.answers[max(fitting, key=len)] if fitting else ""
+        if isinstance(answer, Exception):
+            raise answer
+        return answer if isinstance(answer, str) else answer[self.engine.asked[-1].seed % len(answer)]
+
+    def asked(self, invoked=False):
+        end = self.document.cursor(len(self.document.lines), 0)
+        return Asked(self.uri, self.document.snapshot(), end, invoked)
+
+    async def suggest(self, invoked=False):
+        return [one.text for one in await self.completions.suggest(self.asked(invoked))]
+
+    def type(self, text):
+        end = self.document.cursor(len(self.document.lines), 0)
+        place = (end.line, end.character)
+        self.document.edit(place, place, text)
+        self.completions.changed(self.uri, self.asked)
+
+    def delete(self, count):
+        whole = self.document.text
+        self.document.replace(whole[: len(whole) - count])
+        self.completions.changed(self.uri, self.asked)
+
+    async def idle(self):
+        """Until nothing is done ahead any more."""
+        while not self.thread.idle or self.completions._tasks:
+            await asyncio.sleep(0.001)
+
+    @property
+    def generations(self):
+        """How often the model was asked to write, not only to read."""
+        return sum(params.max_tokens > 0 for params in self.engine.asked)
+
+    @property
+    def readings(self):
+        return len(self.engine.asked) - self.generations
+
+
+def at_desk(*arguments, **options):
+    """The test of an async function that is given a desk."""
+
+    def made(test):
+        @functools.wraps(test)
+        def run(monkeypatch):
+            async def session():
+                desk = Desk(*arguments, **options)
+                desk.set = monkeypatch.setattr
+                try:
+                    await asyncio.wait_for(test(desk), 60)
+                finally:
+                    desk.thread.stop(10)
+
+            asyncio.run(session())
+
+        del run.__wrapped__  # pytest would ask for a fixture called desk
+        return run
+
+    return made
+
+
+@at_desk({"x = ": "foo(a)\n"}, "x = ")
+async def test_what_was_typed_of_a_suggestion_leaves_the_rest_and_asks_no_model(desk):
+    assert await desk.suggest() == ["foo(a)"]
+    await desk.idle()
+    asked = len(desk.engine.asked)
+    for typed in range(1, 6):
+        desk.type("foo(a)"[typed - 1])
+        assert await desk.suggest() == ["foo(a)"[typed:]]
+    desk.delete(5)
+    assert await desk.suggest() == ["foo(a)"]
+    assert len(desk.engine.asked) == asked
+
+
+@at_desk({"x = ": "foo()", "x = foo()": "\ny = bar()", "x = foo()\ny = bar()": ""}, "x = ")
+async def test_what_follows_an_accepted_suggestion_is_there_already(desk):
+    assert await desk.suggest() == ["foo()"]
+    await desk.idle()
+    asked = len(desk.engine.asked)
+    desk.type("foo()")
+    assert await desk.suggest() == ["\ny = bar()"]
+    assert len(desk.engine.asked) == asked
+    await desk.idle()
+    assert len(desk.engine.asked) == asked + 1  # one look ahead for each answer, and no more
+
+
+@at_desk({"x = ": ENDLESS, "1": ENDLESS}, "x = ", delay=0.01)
+async def test_a_look_ahead_ends_with_the_next_change(desk):
+    await desk.suggest()
+    while desk.generations < 2:
+        await asyncio.sleep(0.001)
+    emitted = desk.engine.emitted
+    desk.type("y")
+    await desk.idle()
+    assert desk.engine.emitted - emitted < 64
+
+
+@at_desk({"x = ": "foo()"}, "x = ")
+async def test_nothing_to_show_means_nothing_to_look_ahead_for(desk):
+    desk.type("y")
+    assert await desk.suggest() == []
+    assert await desk.suggest() == []
+    await desk.idle()
+    assert desk.generations == 1
+
+
+@at_desk({"19": "!"}, "x = ")
+async def test_of_many_changes_close_together_only_the_last_is_answered_by_one_generation(desk):
+    requests = []
+    for number in range(20):
+        desk.type(f" {number}")
+        requests.append(asyncio.ensure_future(desk.suggest()))
+        await asyncio.sleep(0)
+    assert await asyncio.gather(*requests) == [[]] * 19 + [["!"]]
+    await desk.idle()
+    assert desk.generations == 2  # the second looks ahead; after it all is quiet
+
+
+@at_desk({"x = y": "foo()"}, "x = ")
+async def test_while_a_request_waits_its_prompt_is_read(desk):
+    desk.type("y")
+    assert await desk.suggest() == ["foo()"]
+    assert [params.max_tokens > 0 for params in desk.engine.asked[:2]] == [False, True]
+    assert desk.engine.prompts[0] == desk.engine.prompts[1]
+
+
+@at_desk({"x = ": "foo()"}, "x = ")
+async def test_when_the_user_pauses_after_a_change_its_prompt_is_read_once(desk):
+    await desk.suggest()
+    desk.type("1 + ")
+    while not desk.readings:
+        await asyncio.sleep(0.001)
+    await asyncio.sleep(3 * completions.PAUSE)
+    assert desk.readings == 1
+
+
+@at_desk({"x = ": "foo()"}, "x = ")
+async def test_a_document_in_which_nothing_is_asked_costs_nothing(desk):
+    for _ in range(3):
+        desk.type("y")
+        await asyncio.sleep(1.5 * completions.PAUSE)
+    assert desk.engine.asked == []
+
+
+@at_desk({"KEY=": "abc"}, "KEY=", uri="file:///home/me/.env")
+async def test_a_file_of_secrets_is_never_read(desk):
+    assert await desk.suggest() == []
+    assert await desk.suggest(invoked=True) == []
+    desk.type("y")
+    await asyncio.sleep(1.5 * completions.PAUSE)
+    assert desk.engine.asked == []
+
+
+@at_desk({"x = ": ["foo()", "foo()", "bar()", "", "bat()"]}, "x = ")
+async def test_whoever_asks_gets_up_to_three_distinct_suggestions_the_likeliest_first(desk):
+    assert await desk.suggest() == ["foo()"]
+    assert await desk.suggest(invoked=True) == ["foo()", "bar()", "bat()"]
+    assert [params.temperature > 0 for params in desk.engine.asked if params.seed] == [True] * 4
+    asked = len(desk.engine.asked)
+    assert await desk.suggest(invoked=True) == ["foo()", "bar()", "bat()"]
+    desk.type("ba")
+    assert await desk.suggest() == ["r()", "t()"]
+    assert desk.generations <= asked + 2  # nothing but looking ahead
+
+
+@at_desk({"x = ": ENDLESS}, "x = ", delay=0.01)
+async def test_what_is_ready_when_the_time_is_up_is_shown(desk):
+    desk.set(completions, "INVOKED_SECONDS", 0.3)
+    (text,) = await desk.suggest(invoked=True)
+    assert 0 < len(text) < 64
+    assert ENDLESS.startswith(text)
+
+
+@at_desk({"x = ": "foo()"}, "x = ")
+async def test_what_was_not_even_begun_in_time_is_computed_ahead(desk):
+    desk.set(completions, "SECONDS", 0.0)
+    assert await desk.suggest() == []
+    await desk.idle()
+    asked = len(desk.engine.asked)
+    assert await desk.suggest() == ["foo()"]
+    assert len(desk.engine.asked) == asked
+
+
+@at_desk({"x = ": ENDLESS, "y": "ok"}, "x = ", delay=0.01)
+async def test_a_change_ends_the_generation_and_its_request_is_answered(desk):
+    request = asyncio.ensure_future(desk.suggest())
+    while not desk.engine.emitted:
+        await asyncio.sleep(0.001)
+    desk.type("y")
+    assert await request == []
+    assert desk.engine.emitted < 64
+    assert await desk.suggest() == ["ok"]
+
+
+@at_desk({"x = ": ENDLESS}, "x = ", delay=0.01)
+async def test_a_request_that_is_cancelled_while_it_waits_leaves_the_model_idle(desk):
+    desk.type("y")
+    request = asyncio.ensure_future(desk.suggest())
+    await asyncio.sleep(0)
+    request.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await request
+    await desk.idle()
+    assert desk.generations == 0
+
+
+@at_desk({"x = ": OutOfMemory("Full."), "y": "ok"}, "x = ")
+async def test_a_failure_is_told_the_answer_is_empty_and_the_next_one_is_not(desk):
+    assert await desk.suggest() == []
+    assert [str(error) for error in desk.failures] == ["Full."]
+    desk.type("y")
+    assert await desk.suggest() == ["ok"]
+
+
+@pytest.mark.parametrize("text", ["1", "f()\n", "\r\n    a", "\n", ""])
+@pytest.mark.parametrize("lines", [["x = |"], ["a\n", "x = |)\n", "b\n", ""], ["|\r\n", "c"]])
+def test_a_text_is_accepted_where_the_cursor_is(lines, text):
+    marked = "".join(lines)
+    before, _, after = marked.partition("|")
+    document = Document(before + after, encoding="utf-32")
+    above = Document(before).lines
+    asked = Asked(URI, document.snapshot(), document.cursor(len(above) - 1, len(above[-1])), True)
+    accepted = asked.accepting(text)
+    whole = Document(before + text + after, encoding="utf-32")
+    assert "".join(accepted.lines) == whole.text
+    assert list(accepted.lines) == whole.lines
+    above = Document(before + text).lines
+    assert (accepted.cursor.line, accepted.cursor.character) == (len(above) - 1, len(above[-1]))
