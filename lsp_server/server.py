@@ -6,6 +6,7 @@ import itertools
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Protocol
 
 from lsprotocol import types
@@ -16,6 +17,7 @@ from engine.errors import DraftlineError, OutOfMemory
 from lsp_server import inquiries
 from lsp_server.completer import Completer
 from lsp_server.completions import Asked, Completions
+from lsp_server.context import ContextSource
 from lsp_server.documents import Cursor, Document, Encoding, end_of
 from lsp_server.engine_thread import EngineThread
 from lsp_server.load_progress import load
@@ -48,6 +50,7 @@ class DraftlineServer(LanguageServer):
         self.settings = settings or Settings()
         self.settings_error: DraftlineError | None = None
         self.documents: dict[str, Document] = {}
+        self.context = ContextSource(None)
         self.engine = EngineThread(self._load)
         self.completions = Completions(self.engine, self._failed)
         self.outcomes = Outcomes()
@@ -66,7 +69,8 @@ class DraftlineServer(LanguageServer):
     def opened(self, uri: str, text: str, version: int) -> None:
         self.closed(uri)
         encoding: Encoding = types.PositionEncodingKind(self.server_capabilities.position_encoding).value
-        self.documents[uri] = Document(text, version, encoding)
+        self.documents[uri] = document = Document(text, version, encoding)
+        self.context.opened(uri, document)
 
     def changed(self, params: types.DidChangeTextDocumentParams) -> None:
         """Bring a document up to date. What is being generated for its old text is of no use any more."""
@@ -79,16 +83,20 @@ class DraftlineServer(LanguageServer):
         for change in params.content_changes:
             if isinstance(change, types.TextDocumentContentChangePartial):
                 start, end = change.range.start, change.range.end
-                typed = end_of(self.cursor(uri, min(start, end, key=_place)), change.text)
+                first, last = sorted((self.cursor(uri, start), self.cursor(uri, end)))
+                typed = end_of(first, change.text)
                 document.edit((start.line, start.character), (end.line, end.character), change.text)
+                self.context.edited(uri, first.line, last.line, typed.line)
             else:
                 document.replace(change.text)
+                self.context.replaced(uri)
         document.version = params.text_document.version
         self.outcomes.changed(uri, document.lines)
         self.completions.changed(uri, lambda: self.asked(uri, typed))
 
     def closed(self, uri: str) -> None:
         self.documents.pop(uri, None)
+        self.context.closed(uri)
         self.completions.closed(uri)
         self.outcomes.closed(uri)
 
@@ -105,7 +113,8 @@ class DraftlineServer(LanguageServer):
 
     def asked(self, uri: str, cursor: Cursor, invoked: bool = False) -> Asked:
         """A request for a suggestion in the document as it is now."""
-        return Asked(uri, self.documents[uri].snapshot(), cursor, invoked)
+        lines = self.documents[uri].snapshot()
+        return Asked(uri, lines, cursor, invoked, self.context.around(uri, lines, cursor))
 
     def range(self, uri: str, start: Cursor, end: Cursor) -> types.Range:
         document = self.documents[uri]
@@ -143,10 +152,6 @@ class DraftlineServer(LanguageServer):
         logger.error("%s: %s", getattr(source, "__name__", source), type(error).__name__)
 
 
-def _place(position: types.Position) -> tuple[int, int]:
-    return position.line, position.character
-
-
 def initialize(ls: DraftlineServer, params: types.InitializeParams) -> None:
     folders = [folder.uri for folder in params.workspace_folders or []]
     folder = next((path for uri in [*folders, params.root_uri] if uri and (path := to_fs_path(uri))), None)
@@ -156,6 +161,8 @@ def initialize(ls: DraftlineServer, params: types.InitializeParams) -> None:
         ls.settings = ls.settings.updated(options if isinstance(options, dict) else {})
     except DraftlineError as error:
         ls.settings_error = error
+    repository = ls.settings.repository
+    ls.context = ContextSource(Path(repository).absolute() if repository else None)
 
 
 async def initialized(ls: DraftlineServer, params: types.InitializedParams) -> None:

@@ -356,3 +356,30 @@ async def test_neither_stderr_nor_the_log_holds_source_text(tmp_path):
 async def raw_request_ignoring_errors(it):
     with contextlib.suppress(JsonRpcException):
         await raw_request(it, "textDocument/inlineCompletion", {"position": "secret"})
+
+
+INVOICE = "def charge(gateway, invoice):\n    return gateway.pay(invoice)\n"
+PAID = "paid = gateway.pay(invoice)\nx = "
+IN_THE_PROMPT = f"# def charge(gateway, invoice):\n#     return gateway.pay(invoice)\n\n{PAID}"
+
+
+@live
+async def test_other_open_documents_are_in_the_prompt_until_they_are_closed(tmp_path):
+    async with session(tmp_path, {IN_THE_PROMPT: "1", "x = ": "2"}) as it:
+        it.open(INVOICE, "untitled:Untitled-1")
+        it.open(PAID)
+        (beside,) = await it.inline(1, 4)
+        document = types.TextDocumentIdentifier("untitled:Untitled-1")
+        it.client.text_document_did_close(types.DidCloseTextDocumentParams(document))
+        it.edit((0, 0), (0, 0), " ")
+        (alone,) = await it.inline(1, 4)
+    assert (beside.insert_text, alone.insert_text) == ("1", "2")
+
+
+@live
+async def test_an_open_file_of_secrets_is_never_in_the_prompt(tmp_path):
+    async with session(tmp_path, {IN_THE_PROMPT: "1", "x = ": "2"}) as it:
+        it.open(INVOICE, "untitled:.env")
+        it.open(PAID)
+        (item,) = await it.inline(1, 4)
+    assert item.insert_text == "2"
