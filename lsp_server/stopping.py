@@ -1,14 +1,19 @@
 """Where a suggestion ends, judged on what the model has written so far.
 
-With text right of the cursor it is this line. Otherwise it is the block: the statement that the user
-has begun with all that is indented below it, or the statements that follow at the cursor's indentation.
+With text right of the cursor it is this line, and so it is where the line's body stands below already.
+Otherwise it is the block: the statement that the user has begun with all that is indented below it and up to
+the bracket that closes it, or the statements that follow at the cursor's indentation. Wherever the model
+begins to repeat itself, it ends behind the first time.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-_CLOSING = (")", "]", "}")
+from lsp_server.brackets import PAIRS, Brackets
+from lsp_server.repetition import first_repetition
+
+_BRACKETS = (*PAIRS, "{")  # a line that begins with one belongs to the line above
 _GOES_ON = (":", "{", "(", "[", ",")
 _TAB = 4
 _BLANK_LINES = 2  # in a row, they end a block; one more is let pass before its first line
@@ -28,7 +33,12 @@ class Place:
 
     @property
     def one_line(self) -> bool:
-        return bool(self.right.strip())
+        return bool(self.right.strip()) or self._has_body
+
+    @property
+    def _has_body(self) -> bool:
+        begun = bool(self.left.strip()) and bool(self.below)
+        return begun and indentation(self.below[0]) > indentation(self.left)
 
 
 def end_of_suggestion(text: str, place: Place) -> int | None:
@@ -36,6 +46,14 @@ def end_of_suggestion(text: str, place: Place) -> int | None:
 
     The answer for a text never changes when more is written after it.
     """
+    repetition = first_repetition(text, place.left)
+    if repetition is None:
+        return _end_of_place(text, place)
+    end = _end_of_place(text[: repetition.seen], place)
+    return repetition.end if end is None else end
+
+
+def _end_of_place(text: str, place: Place) -> int | None:
     if place.one_line:
         end = text.find("\n")
         if end < 0:
@@ -47,13 +65,16 @@ def end_of_suggestion(text: str, place: Place) -> int | None:
 
 def _end_of_block(text: str, place: Place) -> int | None:
     begun = bool(place.left.strip())
-    base = _indentation(place.left) if begun or place.left else None
-    opened: bool | None = None  # is the line after the first deeper than it?
+    base = indentation(place.left) if begun or place.left else None
+    opened: bool | None = None  # does the line after the first belong to the first?
+    brackets = Brackets()
     end = blanks = start = 0
     lines = text.split("\n")
     for number, written in enumerate(lines):
         whole = number < len(lines) - 1
         line = place.left + written if number == 0 else written
+        inside, within_string = bool(brackets.open), bool(brackets.quote)
+        brackets.read(line)
         if not line.strip():
             blanks += whole
             if blanks == (_BLANK_LINES if end > 0 else _BLANK_LINES + 1):
@@ -61,22 +82,23 @@ def _end_of_block(text: str, place: Place) -> int | None:
         else:
             if whole and written.strip() and place.below and line.rstrip() == place.below[0].rstrip():
                 return end
-            indentation = _indentation(line)
+            deep = indentation(line)
             if base is None:
-                base = indentation
-            elif number > 0:
+                base = deep
+            elif number > 0 and not within_string:
                 if opened is None:
-                    opened = indentation > base and (begun or base == 0)
-                closes = line.lstrip().startswith(_CLOSING)
-                if indentation < base or (opened and indentation == base and not closes):
+                    opened = (inside or deep > base or line.strip() == "{") and (begun or base == 0)
+                at_base = opened and deep == base
+                if deep < base or (at_base and not inside and not line.lstrip().startswith(_BRACKETS)):
                     return end
-                if opened and indentation == base and whole and not line.rstrip().endswith(_GOES_ON):
+                if at_base and whole and not brackets.open and not line.rstrip().endswith(_GOES_ON):
                     return start + len(written)
             end, blanks = start + len(written), 0
         start += len(written) + 1
     return None
 
 
-def _indentation(line: str) -> int:
+def indentation(line: str) -> int:
+    """How deep ``line`` is indented, a tab counting as four."""
     expanded = line.expandtabs(_TAB)
     return len(expanded) - len(expanded.lstrip())

@@ -36,11 +36,39 @@ def test_with_text_right_of_the_cursor_it_is_the_line():
         # a run of blank lines
         ("x = ", "1¶\n\n\ny"),
         ("\tif a:", "\n\t\tb¶\n\tc"),
+        # what brackets hold together, however it is indented
+        ("switch x {", "\ncase 1:\n    a\ncase 2:\n    b\n}¶\ny"),
+        ("x = [", "\n1,\n2,\n]¶\ny"),
+        ("int f(int a)", "\n{\n    g(a);\n}¶\nint h"),
+        ("if (a) {", "\n    b(')');\n} else {\n    c;\n}¶\nd"),
+        ("f(", "\na, ')', # :)\nb)¶\nc"),
+        # and long strings
+        ("    a = ", "'''\nb\n  c\n'''\n    d¶\ne"),
+        # its first time, where the model begins to repeat itself
+        ("x = ", "f(1)¶\nx = f(1)\nx = f(1)\n"),
     ],
 )
 def test_otherwise_it_is_the_block(left, written):
     end = written.index("¶")
     assert end_of_suggestion(written.replace("¶", ""), place(left)) == end
+
+
+@pytest.mark.parametrize(
+    ("left", "below", "written", "end"),
+    [
+        ("x = (", ["    1", ")"], "\n    2\n", 0),
+        ("def f(self", ["        return 1"], "):\n        return 2\n", 2),
+        ("\tif a", ["\t\tb"], " and c:\n\t\tb", 7),
+        ("x = foo", ["    .bar()"], "(1)\n", 3),
+        ("x = (", [")"], "\n    2\n)\n", 6),  # there is no body yet
+    ],
+)
+def test_where_its_body_stands_below_already_it_is_the_line(left, below, written, end):
+    assert end_of_suggestion(written, place(left, below=below)) == end
+
+
+def test_a_line_says_the_same_but_once():
+    assert end_of_suggestion("self." * 8, place("x = ", ")")) == 5
 
 
 def test_blank_lines_before_its_first_line_do_not_end_it():
@@ -55,7 +83,9 @@ def test_it_ends_where_the_text_below_begins():
     assert end_of_suggestion("b = 1\nc = 2\n", place("", below=["c = 2"])) == 5
 
 
-pieces = st.lists(st.sampled_from(["\n", "    ", "a", ")", "if:", "b = 1", "\t", "{"]), max_size=25)
+pieces = st.lists(
+    st.sampled_from(["\n", "    ", "a", ")", "if:", "b = 1", "\t", "{", "}\n", "'''", "x = 1\n"]), max_size=25
+)
 
 
 @given(pieces, st.sampled_from(["", "    ", "if a:", "    f(", "x = "]), st.sampled_from(["", ")"]))
