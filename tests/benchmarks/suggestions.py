@@ -125,6 +125,9 @@ VARIANTS: dict[str, Variant] = {
     "without any context": partial(pipeline, seen=lambda around: NOWHERE),
     "without healing": partial(pipeline, changed={"prompt._MOST_HEALED": 0}),
     "without trimming": partial(pipeline, changed={"completer.trim": lambda text, place, unfinished: text}),
+    "without repetition cut": partial(
+        pipeline, changed={"stopping.first_repetition": lambda text, left: None}
+    ),
     "without block ends": partial(
         pipeline, changed={"completer.end_of_suggestion": lambda text, place: None}
     ),
@@ -213,13 +216,13 @@ def report(places: Sequence[Case], scores: dict[str, list[Score]]) -> None:
         kind: [number for number, case in enumerate(places) if kind in ("all", case.kind)]
         for kind in ("mid-line", "line-start", "all")
     }
-    print(f"\n{'':19} {'':11} first line    all  similarity  tokens  median ms")
+    print(f"\n{'':22} {'':11} first line    all  similarity  tokens  median ms")
     for name, all_scores in scores.items():
         for kind, numbers in groups.items():
             some = [all_scores[number] for number in numbers]
             milliseconds = statistics.median(s.seconds for s in some) * 1e3
             print(
-                f"{name:19} {kind:11} {_mean(s.first_line for s in some):9.1%} "
+                f"{name:22} {kind:11} {_mean(s.first_line for s in some):9.1%} "
                 f"{_mean(s.whole for s in some):6.1%} {_mean(s.similarity for s in some):11.3f} "
                 f"{_mean(s.tokens for s in some):7.1f} {milliseconds:10.0f}"
             )

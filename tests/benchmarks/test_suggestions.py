@@ -121,5 +121,5 @@ def test_the_report_names_every_variant_and_kind(mid_line, capsys):
     right, wrong = (score(mid_line, answered(text)) for text in (" + b", " - c"))
     report([mid_line, start], {"pipeline": [right, right], "peers 64/16": [right, wrong]})
     printed = capsys.readouterr().out
-    assert "peers 64/16         line-start       0.0%" in printed
+    assert "peers 64/16            line-start       0.0%" in printed
     assert "line-start  first line +100.0% (+100.0% to +100.0%)" in printed
