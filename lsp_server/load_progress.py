@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-async def load(ls: DraftlineServer) -> None:
-    """Load the model, or load it anew, and tell how that went."""
+def load(ls: DraftlineServer) -> Coroutine[Any, Any, None]:
+    """Begin to load the model, or to load it anew; what is returned shows the progress, until it ends."""
     loop = asyncio.get_running_loop()
     fractions: asyncio.Queue[float | None] = asyncio.Queue()
 
@@ -33,6 +33,10 @@ async def load(ls: DraftlineServer) -> None:
         on_progress=lambda fraction: _call(loop, fractions.put_nowait, fraction),
         on_loaded=lambda: _call(loop, loaded),
     )
+    return _shown(ls, fractions)
+
+
+async def _shown(ls: DraftlineServer, fractions: asyncio.Queue[float | None]) -> None:
     window = ls.client_capabilities.window
     if not (window and window.work_done_progress):
         return

@@ -1,8 +1,11 @@
 """The real server over stdio with a scripted engine: ``python scripted_server.py JSON``.
 
-JSON: ``answers`` maps the end of a prefix to what the model writes (the longest that fits is taken),
-``delay`` is the seconds each cycle takes, ``load`` is ``ok``, ``never`` or the sentence it fails with,
-``log`` is a file that takes a line for each generation that ends: how many tokens it came to.
+JSON: ``answers`` maps the end of a prefix to what the model writes (the longest that fits is taken);
+it writes one of a list, by the seed; at ``CRASH`` it fails, and at ``FULL`` the GPU's memory is full.
+``delay`` is the seconds each cycle takes, ``load`` is ``ok``, ``never`` or the sentence it fails with.
+``notice`` is the engine's, ``log`` is a file that takes a line for each generation that ends: how many tokens
+it came to (a prompt that is only read leaves none). ``tokens_per_cycle`` may be left out and is 1 then: the
+first of each cycle is the oracle's, the others draft2's.
 """
 
 from __future__ import annotations
@@ -10,12 +13,12 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.errors import DraftlineError
-from engine.request import Cycle
+from engine.errors import DraftlineError, OutOfMemory
+from engine.request import Cycle, SamplingParams
 from lsp_server import stdio
 from lsp_server.completer import Completer
 from lsp_server.logs import log_to_file
@@ -29,18 +32,22 @@ class LoggingEngine(ScriptedEngine):
         super().__init__(*args, **options)
         self._log = Path(log)
 
-    def generate(self, *args: Any, **options: Any) -> Iterator[Cycle]:
+    def generate(
+        self, prompt_ids: Sequence[int], params: SamplingParams, *args: Any, **options: Any
+    ) -> Iterator[Cycle]:
         before = self.emitted
         try:
-            yield from super().generate(*args, **options)
+            yield from super().generate(prompt_ids, params, *args, **options)
         finally:
-            with self._log.open("a", encoding="utf-8") as file:
-                file.write(f"{self.emitted - before}\n")
+            if params.max_tokens:
+                with self._log.open("a", encoding="utf-8") as file:
+                    file.write(f"{self.emitted - before}\n")
 
 
 def main() -> None:
     given = json.loads(sys.argv[1])
-    answers: dict[str, str] = given["answers"]
+    answers: dict[str, str | list[str]] = given["answers"]
+    engine: LoggingEngine
 
     def script(prefix: str, suffix: str) -> str:
         fitting = [end for end in answers if prefix.endswith(end)]
@@ -49,7 +56,9 @@ def main() -> None:
         answer = answers[max(fitting, key=len)]
         if answer == "CRASH":
             raise RuntimeError("out of memory")
-        return answer
+        if answer == "FULL":
+            raise OutOfMemory("The GPU's memory is full: close what else uses it.")
+        return answer if isinstance(answer, str) else answer[engine.asked[-1].seed % len(answer)]
 
     def load(settings: Settings, on_progress: Callable[[float], None]) -> Completer:
         on_progress(0.25)
@@ -58,7 +67,11 @@ def main() -> None:
         if given["load"] != "ok":
             raise DraftlineError(given["load"])
         on_progress(1.0)
-        return Completer(LoggingEngine(script, delay=given["delay"], tokens_per_cycle=1, log=given["log"]))
+        step = given.get("tokens_per_cycle", 1)
+        nonlocal engine
+        engine = LoggingEngine(script, delay=given["delay"], tokens_per_cycle=step, log=given["log"])
+        engine.notice = given.get("notice", "")
+        return Completer(engine)
 
     log_to_file()
     stdio.serve(DraftlineServer(load))

@@ -97,9 +97,11 @@ class Session:
         column: int,
         uri: str = "file:///t.py",
         selected: types.SelectedCompletionInfo | None = None,
+        invoked: bool = False,
     ) -> list[types.InlineCompletionItem]:
+        params = inline_params(line, column, uri, selected, invoked)
         answer = await asyncio.wait_for(
-            self.client.text_document_inline_completion_async(inline_params(line, column, uri, selected)),
+            self.client.text_document_inline_completion_async(params),
             PATIENCE,
         )
         assert isinstance(answer, types.InlineCompletionList)
@@ -117,8 +119,10 @@ def inline_params(
     column: int,
     uri: str = "file:///t.py",
     selected: types.SelectedCompletionInfo | None = None,
+    invoked: bool = False,
 ) -> types.InlineCompletionParams:
-    context = types.InlineCompletionContext(types.InlineCompletionTriggerKind.Automatic, selected)
+    kinds = types.InlineCompletionTriggerKind
+    context = types.InlineCompletionContext(kinds.Invoked if invoked else kinds.Automatic, selected)
     return types.InlineCompletionParams(
         context, types.TextDocumentIdentifier(uri), types.Position(line, column)
     )
@@ -127,10 +131,11 @@ def inline_params(
 @asynccontextmanager
 async def session(
     home: Path,
-    answers: dict[str, str] | None = None,
+    answers: dict[str, str | list[str]] | None = None,
     *,
     delay: float = 0.0,
     load: str = "ok",
+    notice: str = "",
     encodings: list[str] | None = None,
     options: Any = None,
     progress: bool = False,
@@ -142,7 +147,8 @@ async def session(
 
     The process has ended when it is left.
     """
-    script = {"answers": answers or {}, "delay": delay, "load": load, "log": str(home / "generations")}
+    script = {"answers": answers or {}, "delay": delay, "load": load, "notice": notice}
+    script["log"] = str(home / "generations")
     command = command or ["-m", "tests.lsp_server.scripted_server", json.dumps(script)]
     it = Session()
     await it.start(command, home, encodings, options, progress, inline)

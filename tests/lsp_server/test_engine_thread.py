@@ -104,3 +104,59 @@ def test_stopping_cancels_what_runs():
     assert running.wait(10)
     engine.stop(30)
     assert job.future.done()
+
+
+def until_cancelled(running):
+    def run(worker, cancel):
+        running.set()
+        while not cancel.cancelled:
+            pass
+
+    return run
+
+
+def test_what_is_done_ahead_gives_way_to_any_job(engine):
+    running = threading.Event()
+    ahead = engine.submit_ahead(until_cancelled(running))
+    assert running.wait(10)
+    assert engine.submit("a", lambda worker, cancel: "needed").future.result(10) == "needed"
+    assert ahead.future.result(10) is None
+
+
+def test_what_was_to_be_done_ahead_gives_way_before_it_has_begun(engine):
+    gate, ran = threading.Event(), []
+    engine.submit("gate", lambda worker, cancel: gate.wait(10))
+    engine.submit_ahead(lambda worker, cancel: ran.append("ahead"))
+    engine.submit_ahead(lambda worker, cancel: ran.append("ahead instead"))
+    job = engine.submit("a", lambda worker, cancel: ran.append("needed"))
+    gate.set()
+    job.future.result(10)
+    engine.submit_ahead(lambda worker, cancel: ran.append("ahead again")).future.result(10)
+    assert ran == ["needed", "ahead again"]
+
+
+def test_idle_is_when_nobody_wants_what_is_being_done(engine):
+    assert engine.idle
+    running = threading.Event()
+    engine.submit("a", until_cancelled(running))
+    assert running.wait(10)
+    assert not engine.idle
+    engine.cancel("a")
+    assert engine.idle
+    engine.submit("a", lambda worker, cancel: None).future.result(10)
+    assert engine.idle
+
+
+def test_a_restart_loads_anew_when_the_jobs_before_it_have_ended():
+    loaded = iter(["first", "second"])
+    gate, ready = threading.Event(), threading.Event()
+    engine = started(lambda on_progress: next(loaded))
+    before = engine.submit("a", lambda worker, cancel: gate.wait(10) and worker)
+    engine.restart(lambda fraction: None, ready.set)
+    assert engine.state == "loading"
+    after = engine.submit("b", lambda worker, cancel: worker)
+    gate.set()
+    assert before.future.result(10) == "first"
+    assert ready.wait(10)
+    assert after.future.result(10) == "second"
+    engine.stop(10)
