@@ -16,6 +16,7 @@ The newest request of a document supersedes the older ones, and a change superse
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
@@ -35,6 +36,8 @@ SECONDS = 2.0  # for a request that typing has caused, from its arrival to the a
 INVOKED_SECONDS = 4.0  # for one that the user made
 ALTERNATIVES = 3
 _OTHERS = tuple(SamplingParams(MAX_TOKENS, temperature=0.6, top_p=0.95, seed=seed) for seed in range(1, 6))
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -79,15 +82,14 @@ class Completions:
         turn = self._pace.requested(asked.uri)
         if not self._ready(asked.uri):
             return []
-        window = window_of(asked.lines, asked.cursor)
-        known = self._cache.get(asked.uri, window)
+        known = self._known(asked)
         if known is None or (asked.invoked and not known.several):
             if not await self._may_go_on(asked, turn):
                 return []
             known = await self._computed(asked, known, end)
             if known is None:
                 return []
-            self._cache.put(asked.uri, window, known)
+            self._keep(asked, known)
         self.last[asked.uri] = known.suggestions[0]
         self._look_ahead(asked, known.suggestions[0])
         return [one for one in known.suggestions if one.text]
@@ -127,6 +129,9 @@ class Completions:
         self._pace.closed(uri)
         self.last.pop(uri, None)
 
+    def _known(self, asked: Asked) -> Known | None:
+        return self._cache.get(asked.uri, window_of(asked.lines, asked.cursor))
+
     def _ready(self, uri: str) -> bool:
         return self._engine.state == "ready" and not left_alone(uri)
 
@@ -151,8 +156,14 @@ class Completions:
             asked.uri, lambda completer, cancel: _written(completer, asked, first, Limited(cancel, end))
         )
         found = await self._outcome(job)
-        if found and not asked.invoked and not found.suggestions[0].cut:
-            self._pace.took(time.monotonic() - started)
+        if found:
+            one, seconds = found.suggestions[0], time.monotonic() - started
+            logger.info(
+                "%d tokens, %d cycles, %.3f s, %.3f s in all",
+                *(len(one.tokens), one.cycles, one.seconds, seconds),
+            )
+            if not (asked.invoked or one.cut):
+                self._pace.took(seconds)
         return found
 
     def _look_ahead(self, asked: Asked, answer: Suggestion) -> None:
@@ -160,22 +171,27 @@ class Completions:
         if not answer.text and not answer.cut:
             return
         ahead = asked.accepting(answer.text)
-        known = self._cache.get(ahead.uri, window_of(ahead.lines, ahead.cursor))
+        known = self._known(ahead)
         if known and not known.suggestions[0].cut:
             return
 
         def run(completer: Completer, cancel: CancelToken) -> Known:
             return _written(completer, ahead, None, Limited(cancel, time.monotonic() + INVOKED_SECONDS))
 
-        self.start(self._keep(ahead, self._engine.submit_ahead(run)))
+        self.start(self._kept(ahead, self._engine.submit_ahead(run)))
 
-    async def _keep(self, asked: Asked, job: Job[Completer, Known]) -> None:
+    async def _kept(self, asked: Asked, job: Job[Completer, Known]) -> None:
         if known := await self._outcome(job):
+            self._keep(asked, known)
+
+    def _keep(self, asked: Asked, known: Known) -> None:
+        first = known.suggestions[0]
+        if first.text or not first.cut:
             self._cache.put(asked.uri, window_of(asked.lines, asked.cursor), known)
 
     def _read_ahead(self, asked: Asked) -> None:
         """Let the engine read the prompt of a request that is likely, so that its answer comes sooner."""
-        if self._cache.get(asked.uri, window_of(asked.lines, asked.cursor)) is None:
+        if self._known(asked) is None:
             job = self._engine.submit_ahead(
                 lambda completer, cancel: completer.read_ahead(
                     asked.lines, asked.cursor, cancel, asked.around
@@ -210,7 +226,7 @@ def _written(completer: Completer, asked: Asked, first: Suggestion | None, cance
         other = _complete(completer, asked, cancel, wanted)
         if other.text and other.text not in [one.text for one in found]:
             found.append(other)
-    return Known(tuple(found), several=asked.invoked)
+    return Known(tuple(found), several=asked.invoked and not cancel.cancelled)
 
 
 def _complete(completer: Completer, asked: Asked, cancel: CancelToken, wanted: SamplingParams) -> Suggestion:

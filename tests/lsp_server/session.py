@@ -177,3 +177,8 @@ def generations(home: Path) -> list[int]:
     """The number of tokens of each generation that has ended."""
     log = home / "generations"
     return [int(line) for line in log.read_text("utf-8").splitlines()] if log.exists() else []
+
+
+async def until(condition: Callable[[], object]) -> None:
+    while not condition():
+        await asyncio.sleep(0.01)

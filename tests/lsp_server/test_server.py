@@ -10,14 +10,9 @@ import pytest
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
-from tests.lsp_server.session import generations, inline_params, live, session
+from tests.lsp_server.session import generations, inline_params, live, session, until
 
 ENDLESS = "x = 1\n" * 100
-
-
-async def until(condition):
-    while not condition():
-        await asyncio.sleep(0.01)
 
 
 @live

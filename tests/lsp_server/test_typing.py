@@ -6,14 +6,7 @@ import asyncio
 
 from lsprotocol import types
 
-from tests.lsp_server.session import generations, live, session
-
-ENDLESS = "x = 1\n" * 100
-
-
-async def until(condition):
-    while not condition():
-        await asyncio.sleep(0.01)
+from tests.lsp_server.session import generations, live, session, until
 
 
 @live
