@@ -31,7 +31,7 @@ _ROUND_CURSOR = 5  # lines of code shown above and below
 class Shown:
     """One cursor: file relative to the repository, line from 1, column in characters left of the cursor.
 
-    suggestion came from textDocument/inlineCompletion, plain from the same prompt without any guessing;
+    suggestion was made in staged mode, plain from the same prompt without any guessing;
     tokens are the texts of all that the model wrote up to the suggestion's end, origins their stages.
     """
 
@@ -114,17 +114,16 @@ async def _ask(session: DemoSession, repository: Path, place: DemoPlace) -> Show
     uri = (repository / place.path).as_uri()
     session.open(uri, place)
     await session.complete(uri, place.cursor, "plain", max_tokens=1)
-    suggestion = await session.inline_completion(uri, place.cursor)
-    staged = await session.origins(uri)
+    staged = await session.complete(uri, place.cursor, "staged", MAX_TOKENS)
     plain = await session.complete(uri, place.cursor, "plain", MAX_TOKENS)
     session.close(uri)
     return Shown(
         file=place.path.as_posix(),
         line=place.cursor.line + 1,
         column=place.cursor.character,
-        suggestion=suggestion,
+        suggestion=staged.text,
         plain=plain.text,
-        equal=suggestion == plain.text and list(staged.tokens) == list(plain.tokens),
+        equal=staged.text == plain.text and list(staged.tokens) == list(plain.tokens),
         tokens=list(staged.tokens),
         origins=list(staged.origins),
         tokens_per_second=staged.tokensPerSecond,

@@ -81,21 +81,8 @@ class DemoSession:
         document = types.TextDocumentIdentifier(uri)
         self._client.text_document_did_close(types.DidCloseTextDocumentParams(document))
 
-    async def inline_completion(self, uri: str, cursor: Cursor) -> str:
-        """The text of the suggestion at ``cursor``, or "" if there is none."""
-        params = types.InlineCompletionParams(
-            types.InlineCompletionContext(types.InlineCompletionTriggerKind.Invoked),
-            types.TextDocumentIdentifier(uri),
-            _position(cursor),
-        )
-        answer = await self._answer(self._client.text_document_inline_completion_async(params))
-        items = answer.items if isinstance(answer, types.InlineCompletionList) else answer or []
-        return str(items[0].insert_text) if items else ""
-
-    async def origins(self, uri: str) -> Any:
-        return await self._request("draftline/origins", {"textDocument": {"uri": uri}})
-
     async def complete(self, uri: str, cursor: Cursor, mode: str, max_tokens: int) -> Any:
+        """A suggestion in full, for editors' requests have a time limit, and how it came about."""
         position = {"line": cursor.line, "character": cursor.character}
         document = {"textDocument": {"uri": uri}, "position": position}
         return await self._request("draftline/complete", {**document, "mode": mode, "maxTokens": max_tokens})
