@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from engine.request import CancelToken, Cycle, Origin, SamplingParams
 from lsp_server.documents import Cursor, without_line_end
+from lsp_server.indentation import Style, style_near
 from lsp_server.prompt import Prompt, PromptFormat
 from lsp_server.prompt_head import NOWHERE, Surroundings
 from lsp_server.stopping import Place, end_of_suggestion
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 MAX_TOKENS = 64
 USUAL = SamplingParams(MAX_TOKENS)
-_LINES_BELOW = 8
+_LINES_ABOVE, _LINES_BELOW = 32, 8  # that are not blank
 _REACH = 1000  # characters of a line that are looked at, so that a line of megabytes costs no more
 
 
@@ -51,9 +52,8 @@ class Completer:
         stop_ids = (*engine.eos_ids, *self._format.stop_ids)
         params = replace(wanted, max_tokens=max_tokens + prompt.healed, stop_ids=stop_ids)
         typed = prompt.begins_with
-        written = self._read(
-            engine.generate(prompt.ids, params, cancel, prompt.context, begins_with=typed), place, typed
-        )
+        generation = engine.generate(prompt.ids, params, cancel, prompt.context, begins_with=typed)
+        written = self._read(generation, place, typed, style_near(lines, cursor.line))
         cut = written.end is None and cancel.cancelled
         unfinished = cut or (written.end is None and len(written.ids) >= params.max_tokens)
         text = trim(written.text[: written.end], place, unfinished)
@@ -82,7 +82,7 @@ class Completer:
         max_tokens = min(wanted.max_tokens, self.engine.max_context // 2)
         return self._format.build(lines, cursor, self.engine.max_context - max_tokens - 1, around), max_tokens
 
-    def _read(self, generation: Iterable[Cycle], place: Place, typed: str) -> _Written:
+    def _read(self, generation: Iterable[Cycle], place: Place, typed: str, style: Style) -> _Written:
         """typed: what the model writes anew, which the user has typed already."""
         written = _Written(begun=not typed)
         for cycle in generation:
@@ -98,7 +98,7 @@ class Completer:
                         return written
                     if len(text) <= len(typed):
                         continue
-                text = text[len(typed) :]
+                text = style.applied(text[len(typed) :], place.left)
                 written.origins.append(origin)
                 written.tokens.append(text[len(written.text) :])
                 written.text = text
@@ -135,12 +135,13 @@ def place_of(lines: Sequence[str], cursor: Cursor) -> Place:
     return Place(
         left=(indentation[0] if indentation else "") + line[start : cursor.character],
         right=without_line_end(line[cursor.character : cursor.character + _REACH]),
-        below=tuple(islice(_not_blank(lines, cursor.line + 1), _LINES_BELOW)),
+        below=tuple(islice(_not_blank(lines, range(cursor.line + 1, len(lines))), _LINES_BELOW)),
+        above=tuple(islice(_not_blank(lines, range(cursor.line - 1, -1, -1)), _LINES_ABOVE)),
     )
 
 
-def _not_blank(lines: Sequence[str], first: int) -> Iterable[str]:
-    return (without_line_end(lines[n][:_REACH]) for n in range(first, len(lines)) if lines[n].strip())
+def _not_blank(lines: Sequence[str], numbers: range) -> Iterable[str]:
+    return (without_line_end(lines[n][:_REACH]) for n in numbers if lines[n].strip())
 
 
 def _finished(text: str) -> str:

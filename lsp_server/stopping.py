@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lsp_server.brackets import PAIRS, Brackets
+from lsp_server.indentation import indentation
 from lsp_server.repetition import first_repetition
 
 _BRACKETS = (*PAIRS, "{")  # a line that begins with one belongs to the line above
 _GOES_ON = (":", "{", "(", "[", ",")
-_TAB = 4
 _BLANK_LINES = 2  # in a row, they end a block; one more is let pass before its first line
 
 
@@ -24,12 +24,13 @@ class Place:
     """The text round a cursor.
 
     left, right: the halves of its line. below: the first few of the following lines that are not blank.
-    All without line ends.
+    above: the last few of those before, the nearest first. All without line ends.
     """
 
     left: str
     right: str
     below: tuple[str, ...]
+    above: tuple[str, ...] = ()
 
     @property
     def one_line(self) -> bool:
@@ -96,9 +97,3 @@ def _end_of_block(text: str, place: Place) -> int | None:
             end, blanks = start + len(written), 0
         start += len(written) + 1
     return None
-
-
-def indentation(line: str) -> int:
-    """How deep ``line`` is indented, a tab counting as four."""
-    expanded = line.expandtabs(_TAB)
-    return len(expanded) - len(expanded.lstrip())

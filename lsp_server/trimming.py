@@ -5,16 +5,20 @@ Trimming only ever cuts the end off, so a suggestion is a beginning of the model
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 
+from lsp_server.brackets import PAIRS, Brackets
 from lsp_server.documents import without_line_end
+from lsp_server.indentation import indentation
 from lsp_server.stopping import Place
 
-_PAIRS = {")": "(", "]": "[", "}": "{"}
 _QUOTES = "\"'`"
 _SEPARATORS = ";,:"
-_CLOSERS = "".join(_PAIRS) + _QUOTES + _SEPARATORS
+_CLOSERS = "".join(PAIRS) + _QUOTES + _SEPARATORS
 _TELLING = 3  # a line of fewer characters may well be repeated
+_CONTROL = re.compile(r"</?[|｜][\w▁]+[|｜]>|</?fim_\w+>|<EOT>")  # which models now and then spell out
+_SAYS_NOTHING = re.compile(r"\s*(?:#+|//+|/\*+|\.)?\s*")
 
 
 def trim(text: str, place: Place, unfinished: bool) -> str:
@@ -22,32 +26,43 @@ def trim(text: str, place: Place, unfinished: bool) -> str:
 
     unfinished: the model was stopped in mid-text, so the last line may be half a line.
     """
-    if place.one_line:
+    if control := _CONTROL.search(text):
+        text = text[: control.start()]
+    if place.right.strip():
         text = _without_doubled_rest(text, place.left, place.right)
     else:
         text = _without_lines_below(text, place, unfinished)
+        text = _without_brackets_below(text, place)
         head, newline, _ = text.rpartition("\n")
         if unfinished and newline and head.strip():
             text = head
         text = text.rstrip()
-    return text if text.strip() else ""
+    return "" if _SAYS_NOTHING.fullmatch(text) else text
 
 
 def _without_doubled_rest(text: str, left: str, right: str) -> str:
     """Cut what the rest of the line would repeat: all of it, or from a bracket or quote on that it closes."""
     rest = right.strip()
     if rest.strip(_CLOSERS) and text.endswith(rest):
-        return text[: -len(rest)].rstrip() if right[0].isspace() else text[: -len(rest)]
-    if not rest.strip(_SEPARATORS) and text.rstrip().endswith(rest):
-        return text.rstrip().removesuffix(rest).rstrip()
-    first = right.lstrip()[:1]
-    if first not in _CLOSERS:
+        text = text[: -len(rest)].rstrip() if right[0].isspace() else text[: -len(rest)]
+    elif not rest.strip(_SEPARATORS) and text.rstrip().endswith(rest):
+        text = text.rstrip().removesuffix(rest).rstrip()
+    closers = _leading(rest, "".join(PAIRS) + _QUOTES)
+    return _cut_at(closers, text, lambda text: _unmatched(left + text + right))
+
+
+def _cut_at(closers: str, text: str, unmatched: Callable[[str], int]) -> str:
+    """All of ``text``, or what stands before one of ``closers`` in it: the longest that leaves no more
+    ``unmatched`` than there are without it, or if none does, the fewest."""
+    if not closers:
         return text
-    excess = _unmatched(left + right)
-    for end in range(len(text), -1, -1):
-        if text[end : end + 1] in ("", first) and _unmatched(left + text[:end] + right) <= excess:
-            return text[:end]
-    return text
+    before = unmatched("")
+    ends = [end for end in range(len(text), -1, -1) if end == len(text) or text[end] in closers]
+    return text[: min(ends, key=lambda end: max(before, unmatched(text[:end])))]
+
+
+def _leading(text: str, characters: str) -> str:
+    return text[: len(text) - len(text.lstrip(characters))]
 
 
 def _unmatched(line: str) -> int:
@@ -60,14 +75,47 @@ def _unmatched(line: str) -> int:
             quote = "" if character == quote else quote
         elif character in _QUOTES:
             quote = character
-        elif character in _PAIRS.values():
+        elif character in PAIRS.values():
             opened.append(character)
-        elif character in _PAIRS:
-            if opened and opened[-1] == _PAIRS[character]:
+        elif character in PAIRS:
+            if opened and opened[-1] == PAIRS[character]:
                 opened.pop()
             else:
                 unmatched += 1
     return unmatched + bool(quote)
+
+
+def _without_brackets_below(text: str, place: Place) -> str:
+    """Cut from a bracket on that closes what the next line closes already."""
+    closers = _leading(place.below[0].lstrip(), "".join(PAIRS)) if place.below else ""
+    return _cut_at(closers, text, lambda text: _unmatched_above(text, closers, place))
+
+
+def _unmatched_above(text: str, closers: str, place: Place) -> int:
+    """How many closing brackets in ``text``, and in the line of ``closers`` below it, are one too many.
+
+    A line of closing brackets belongs to the nearest line that is as deep.
+    """
+    below = indentation(place.below[0])
+    brackets = Brackets()
+    opened_above = 0
+    for line in (place.left + text).split("\n"):
+        before = brackets.unmatched
+        brackets.read(line)
+        deep = indentation(line)
+        if deep > below and line.lstrip().startswith(tuple(PAIRS)) and _is_opened(deep, place.above):
+            opened_above += brackets.unmatched > before
+    if indentation(place.left) == below:
+        brackets.read(closers)
+    return brackets.unmatched - opened_above
+
+
+def _is_opened(depth: int, above: Sequence[str]) -> bool:
+    """Is the nearest line that is not deeper than ``depth`` as deep, and does it leave a bracket open?"""
+    nearest = next((line for line in above if indentation(line) <= depth), "")
+    brackets = Brackets()
+    brackets.read(nearest)
+    return bool(brackets.open) and indentation(nearest) == depth
 
 
 def _without_lines_below(text: str, place: Place, unfinished: bool) -> str:

@@ -128,3 +128,19 @@ def test_a_model_that_cannot_write_what_was_typed_suggests_nothing():
     lines = split_lines("retu")
     suggestion = Completer(Stubborn(lambda prefix, suffix: "x")).complete(lines, Cursor(0, 4), CancelToken())
     assert (suggestion.text, suggestion.tokens) == ("", [])
+
+
+def test_a_suggestion_is_indented_as_the_file_is():
+    suggestion, _ = suggest("\n        b\n        if c:\n            d", text="\tx\n\tif a:")
+    assert suggestion.text == "\n\t\tb\n\t\tif c:\n\t\t\td"
+    assert "".join(suggestion.tokens) == suggestion.text
+
+
+def test_a_bracket_of_the_line_below_is_not_closed_twice():
+    suggestion, _ = suggest("1, 2]", text="x = [\n    \n]\n", cursor=Cursor(1, 4))
+    assert suggestion.text == "1, 2"
+
+
+def test_no_second_body_is_suggested():
+    suggestion, _ = suggest("\n    2\n)", text="x = (\n    1\n)\n", cursor=Cursor(0, 5))
+    assert suggestion.text == ""

@@ -32,6 +32,8 @@ from lsp_server.trimming import line_end, trim
         ("return ", "+ b", "a + b", "a "),
         ("x = f(", ")", "y", "y"),
         ("x = f(", ")", "   ", ""),
+        ("f(g[", "])", "0)", "0"),
+        ("f(", ") + g(x)", "a)) + g(x)", "a"),
     ],
 )
 def test_what_stands_right_of_the_cursor_is_not_doubled(left, right, written, inserted):
@@ -47,12 +49,66 @@ def test_what_stands_right_of_the_cursor_is_not_doubled(left, right, written, in
         ("", ["b=2", "c=3"], "x=5\nc=3", "x=5"),
         ("", ["    return x", "y"], "    return x", ""),
         ("    ", ["    return x", "y"], "return x", ""),
-        ("    if a:", ["}"], "\n        }", "\n        }"),
+        ("    if (a) {", ["}"], "\n        b\n    }", "\n        b\n    }"),
         ("", ["b=2"], "x\nb=2\nz", "x\nb=2\nz"),
     ],
 )
 def test_the_lines_below_are_not_repeated(left, below, written, inserted):
     assert trim(written, Place(left, "", tuple(below)), unfinished=False) == inserted
+
+
+@pytest.mark.parametrize(
+    ("above", "left", "below", "written", "inserted"),
+    [
+        (["x = ["], "    ", ["]"], "1, 2]", "1, 2"),
+        (["x = ["], "    ", ["]"], "[1],\n    [2]]", "[1],\n    [2]"),
+        ([], "x = [", ["]"], "1, 2]", "1, 2"),
+        (["f({"], "    ", ["})"], "a: g(1)})", "a: g(1)"),
+        (["foo("], "    ", [")"], "a\n    )", "a"),  # deeper than any opening one
+        # this one closes another, which the text does not have yet
+        (["    if (a) {", "function f() {"], "        ", ["}"], "b;\n    }", "b;\n    }"),
+        (["x = ["], "    ", ["]"], "f(')]'),  # :-]", "f(')]'),  # :-]"),
+        (["x = 1"], "", ["y = (", ")"], "f()", "f()"),
+    ],
+)
+def test_brackets_that_the_next_line_closes_are_not_closed_again(above, left, below, written, inserted):
+    assert trim(written, Place(left, "", tuple(below), tuple(above)), unfinished=False) == inserted
+
+
+inner = st.text(st.sampled_from("ab()[]{}, \n"), max_size=12)
+PAIRS = {"(": ")", "[": "]", "{": "}"}
+
+
+@given(st.sampled_from("([{"), st.sampled_from(["", "f", "x = f(a)"]), inner)
+def test_a_bracket_that_the_editor_closed_is_not_closed_again(opening, before, written):
+    """On its line, or after Enter on the line below."""
+    line = before + opening
+    closing = PAIRS[opening]
+    for place in (
+        Place(line, closing, ()),
+        Place("    ", "", (closing,), (line,)),
+        Place(line, "", (closing,), ()),
+    ):
+        text = written.replace("\n", " ") if place.right else written
+        inserted = trim(text, place, unfinished=False)
+        assert inserted.count(closing) <= inserted.count(opening)
+
+
+@pytest.mark.parametrize(
+    "control", ["<|endoftext|>", "<|fim_pad|>", "</fim_middle>", "<fim_suffix>", "<EOT>"]
+)
+def test_control_tokens_that_are_spelled_out_end_it(control):
+    assert trim(f"a{control}b", Place("x = ", "", ()), unfinished=False) == "a"
+
+
+@pytest.mark.parametrize("written", ["#", "  # ", "//", "/*", "."])
+def test_a_mere_sign_is_no_suggestion(written):
+    assert trim(written, Place("x", "", ()), unfinished=False) == ""
+
+
+@pytest.mark.parametrize("written", ["...", ":", ")", "/>", "# x", "* 2", "--"])
+def test_signs_that_say_something_are(written):
+    assert trim(written, Place("x", "", ()), unfinished=False) == written
 
 
 def test_a_half_written_last_line_is_left_out_if_there_are_others():
