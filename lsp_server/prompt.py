@@ -27,9 +27,10 @@ _CHARACTERS_PER_TOKEN = 3  # what code has at least, nearly always; where it has
 _STEP_LINES = 32
 _STEP_CHARACTERS = 256
 
-_HEALED = re.compile(r"[^\W\d_]+\Z|[ \t]+\Z|.\Z", re.DOTALL)  # what tokenizers do not take apart
+# What tokenizers do not take apart: a word with a sign before it, blanks; or the sign that stands last.
+_HEALED = re.compile(r"(?:(?<![^\w\s])(?<!_)(?:[^\w\n]|_))?[^\W\d_]+\Z|[ \t]+\Z|.\Z", re.DOTALL)
 _LONGEST_HEALED = 64  # characters looked at
-_MOST_HEALED = 4  # tokens: each costs a forward pass
+_MOST_HEALED = 6  # tokens: each costs a forward pass
 
 
 @dataclass(frozen=True)

@@ -155,7 +155,7 @@ class PieceTokenizer(ByteTokenizer):
         ("def f():\n    |", "    "),
         ("\t\t|", "\t\t"),
         ("x = |", " "),
-        ("a_b|", "b"),
+        ("a_b|", "_b"),
         ("x = 12|", ""),
         ("a\n|", ""),
         ("a\n|b", ""),
@@ -185,6 +185,15 @@ def test_a_prompt_stays_as_it_is_while_a_word_is_typed():
         for word in ("r", "re", "ret", "retu")
     }
     assert len(prompts) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "anew"),
+    [("a.b", ".b"), ("a b", " b"), ("a_b", "_b"), ("a().b", "b"), ("__b", "b"), ("a1b", "b")],
+)
+def test_a_word_belongs_to_the_one_sign_before_it(text, anew):
+    built = PromptFormat(ByteTokenizer(), "model").build([text], Cursor(0, len(text)), 2000)
+    assert built.begins_with == anew
 
 
 def test_of_a_long_word_the_last_token_is_written_anew():
