@@ -114,7 +114,7 @@ def test_a_line_of_its_own_is_not_put_before_the_text_of_another(left, written, 
 @pytest.mark.parametrize("tokens_per_cycle", [1, 3, 64])
 def test_what_was_typed_is_no_part_of_the_suggestion(tokens_per_cycle):
     suggestion, engine = suggest("rn x", text="    retu", tokens_per_cycle=tokens_per_cycle)
-    assert engine.parts(engine.prompts[0])[0] == "    "
+    assert engine.parts(engine.prompts[0])[0] == "   "  # the fourth goes with the word
     assert suggestion.text == "rn x"
     assert "".join(suggestion.tokens) == "rn x"
     assert len(suggestion.tokens) == len(suggestion.origins) == 4
