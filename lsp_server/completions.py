@@ -23,19 +23,21 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from engine.request import CancelToken, SamplingParams
-from lsp_server.cache import Cache, Known, window_of
-from lsp_server.completer import MAX_TOKENS, USUAL, Completer
+from lsp_server.cache import AFTER, Cache, Known, Window, text_from, window_of
+from lsp_server.completer import MAX_TOKENS, USUAL, Completer, place_of
 from lsp_server.documents import Cursor, end_of, split_lines
 from lsp_server.engine_thread import EngineThread, Job
 from lsp_server.exclusions import left_alone
 from lsp_server.pacing import PAUSE, Limited, Pace
 from lsp_server.prompt_head import NOWHERE, Surroundings
 from lsp_server.suggestion import Suggestion
+from lsp_server.trimming import trim
 
 SECONDS = 2.0  # for a request that typing has caused, from its arrival to the answer
 INVOKED_SECONDS = 4.0  # for one that the user made
 ALTERNATIVES = 3
 _OTHERS = tuple(SamplingParams(MAX_TOKENS, temperature=0.6, top_p=0.95, seed=seed) for seed in range(1, 6))
+_CLOSED_AT_ONCE = ("()", "[]", "{}", '""', "''", "``")
 
 logger = logging.getLogger(__name__)
 
@@ -130,7 +132,24 @@ class Completions:
         self.last.pop(uri, None)
 
     def _known(self, asked: Asked) -> Known | None:
-        return self._cache.get(asked.uri, window_of(asked.lines, asked.cursor))
+        window = window_of(asked.lines, asked.cursor)
+        known = self._cache.get(asked.uri, window)
+        if known is None and window.before[-1:] + window.after[:1] in _CLOSED_AT_ONCE:
+            known = self._known_unclosed(asked, window)
+        return known
+
+    def _known_unclosed(self, asked: Asked, window: Window) -> Known | None:
+        """What is known for the text without the bracket or quote that the editor put right of the cursor."""
+        right = Cursor(asked.cursor.line, asked.cursor.character + 1)
+        known = self._cache.get(asked.uri, Window(window.before, text_from(asked.lines, right, AFTER)))
+        place = place_of(asked.lines, asked.cursor)
+        lines = [one for one in known.suggestions if "\n" not in one.text] if known else []
+        left = [replace(one, text=trim(one.text, place, unfinished=False)) for one in lines]
+        if known is None or not any(one.text for one in left):
+            return None
+        known = Known(tuple(one for one in left if one.text), known.several)
+        self._cache.put(asked.uri, window, known)
+        return known
 
     def _ready(self, uri: str) -> bool:
         return self._engine.state == "ready" and not left_alone(uri)

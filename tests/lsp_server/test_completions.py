@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
+from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from engine.errors import OutOfMemory
-from lsp_server import completions
+from lsp_server import completions, pacing
 from lsp_server.completer import Completer
 from lsp_server.completions import Asked, Completions
 from lsp_server.documents import Document
@@ -34,6 +37,7 @@ class Desk:
         self.completions = Completions(self.thread, self.failures.append)
         self.document = Document(text, encoding="utf-32")
         self.uri = uri
+        self.right = ""  # what stands right of the cursor
 
     def script(self, prefix, suffix):
         fitting = [end for end in self.answers if prefix.endswith(end)]
@@ -42,17 +46,22 @@ class Desk:
             raise answer
         return answer if isinstance(answer, str) else answer[self.engine.asked[-1].seed % len(answer)]
 
-    def asked(self, invoked=False):
+    @property
+    def cursor(self):
         end = self.document.cursor(len(self.document.lines), 0)
-        return Asked(self.uri, self.document.snapshot(), end, invoked)
+        return replace(end, character=end.character - len(self.right))
+
+    def asked(self, invoked=False):
+        return Asked(self.uri, self.document.snapshot(), self.cursor, invoked)
 
     async def suggest(self, invoked=False):
         return [one.text for one in await self.completions.suggest(self.asked(invoked))]
 
-    def type(self, text):
-        end = self.document.cursor(len(self.document.lines), 0)
-        place = (end.line, end.character)
-        self.document.edit(place, place, text)
+    def type(self, text, closed=""):
+        """closed: what the editor puts right of the cursor of its own accord."""
+        place = (self.cursor.line, self.cursor.character)
+        self.document.edit(place, place, text + closed)
+        self.right = closed + self.right
         self.completions.changed(self.uri, self.asked)
 
     def delete(self, count):
@@ -108,6 +117,20 @@ async def test_what_was_typed_of_a_suggestion_leaves_the_rest_and_asks_no_model(
     desk.delete(5)
     assert await desk.suggest() == ["foo(a)"]
     assert len(desk.engine.asked) == asked
+
+
+@at_desk({"x = ": "foo(a, [b])"}, "x = ")
+async def test_a_bracket_that_the_editor_closed_at_once_does_not_end_it(desk):
+    await desk.suggest()
+    await desk.idle()
+    desk.type("foo")
+    desk.type("(", closed=")")
+    assert await desk.suggest() == ["a, [b]"]
+    desk.type("a, ")
+    assert await desk.suggest() == ["[b]"]
+    desk.type("[", closed="]")
+    assert await desk.suggest() == ["b"]
+    assert desk.generations <= 2 + 3  # the answer, and looking ahead
 
 
 @at_desk({"x = ": "foo()", "x = foo()": "\ny = bar()", "x = foo()\ny = bar()": ""}, "x = ")
@@ -264,3 +287,58 @@ def test_a_text_is_accepted_where_the_cursor_is(lines, text):
     assert list(accepted.lines) == whole.lines
     above = Document(before + text).lines
     assert (accepted.cursor.line, accepted.cursor.character) == (len(above) - 1, len(above[-1]))
+
+
+STORY = "import os\n\ndef f(a):\n    return os.path.join(a, 'b')\n\nx = f(1)\ny = f(f(x))\n"
+
+
+def as_in_the_story(prefix, suffix):
+    return STORY[len(prefix) :].split("\n\n")[0] if STORY.startswith(prefix) else ""
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.integers(1, 9),  # so many characters of the story are typed
+            st.integers(-9, -1),  # or deleted
+            st.sampled_from(["ask", "ask more", "ask and go on", "wrong", "pause"]),
+        ),
+        max_size=25,
+    )
+)
+def test_whatever_is_typed_and_deleted_each_request_is_answered_and_rightly(steps):
+    async def session():
+        desk = Desk({})
+        desk.engine._script = as_in_the_story
+        answers = []
+
+        async def ask(invoked=False):
+            text = desk.document.text
+            for answer in await asyncio.wait_for(desk.suggest(invoked), 30):
+                answers.append(text + answer)
+
+        going_on = []
+        for step in steps:
+            text = desk.document.text
+            if isinstance(step, int) and step < 0:
+                desk.delete(min(-step, len(text)))
+            elif isinstance(step, int):
+                desk.type(STORY[len(text) :][:step])
+            elif step == "wrong":
+                desk.type("?")
+            elif step == "pause":
+                await desk.idle()
+            elif step == "ask and go on":
+                going_on.append(asyncio.ensure_future(ask()))
+                await asyncio.sleep(0)
+            else:
+                await ask(invoked=step == "ask more")
+        await asyncio.gather(*going_on)
+        desk.thread.stop(10)
+        assert desk.failures == []
+        assert all(STORY.startswith(answer) for answer in answers)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pacing, "PAUSE", 0.001)
+        asyncio.run(session())
