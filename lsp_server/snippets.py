@@ -17,13 +17,16 @@ from lsp_server.documents import Cursor
 MAX_LINES = 16  # of a block: three or four fit in the prompt
 _SHORT = 2  # lines: such paragraphs at the same level, constants say, make one block
 _LONGEST_LINE = 400  # a longer one is data or minified
-_LINES_ABOVE, _LINES_BELOW = 12, 4  # of the cursor: what the blocks are compared with
 
+# Of the identifiers that the line at the cursor needs and the prompt's window lacks (900 cursors in nine
+# libraries, 4 neighbours open), these find 12.8 % in 840 characters, 20 and 4 lines 10 %. But a choice also
+# serves the lines typed after it, and 16 lines on, 12 and 4 do better, 8.9 % against 7.1 %.
+_LINES_ABOVE, _LINES_BELOW = 8, 2
 _LEAST_SIMILARITY = 0.1
 _LEAST_SHARED = 2  # identifiers
 _MOST_SNIPPETS = 4
-_LIKELIER = 1.25
-_GOOD_ENOUGH = 0.8
+_LIKELIER = 2  # what was edited lately or is imported counts so many times
+_GOOD_ENOUGH = 0.8  # share of the best choice's score from which the current one stands
 _SAME = 0.9  # share of identifiers in common from which two blocks count as one
 _KNOWN = 0.5  # share of a block's lines that stand round the cursor already, over which it says nothing new
 

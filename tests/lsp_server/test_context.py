@@ -318,3 +318,16 @@ def test_edits_in_step_with_the_lines_below_them(session):
     session.type("main.py", "import a\nimport b\n", Cursor(0, 0))
     document = session.source._open[session.uri("main.py")]
     assert document.edits == [52, 2]
+
+
+def test_documents_that_were_closed_leave_little_behind(tmp_path):
+    session = Session(tmp_path)  # outside git, where asking costs nothing
+    for n in range(200):
+        session.open_file(f"m{n}.py", f"import m{n - 1}\n{INVOICE}")
+        session.around(f"m{n}.py")
+        session.source.closed(session.uri(f"m{n}.py"))
+    files = session.source._files
+    assert len(session.source._open) == 0
+    assert len(session.source._closed) <= 8
+    assert len(files._files) <= 64
+    assert len(files._may_be_used) == len(files._imported) == 0
