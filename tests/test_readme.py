@@ -19,7 +19,7 @@ from packaging.specifiers import SpecifierSet
 import lsp_server.cli
 import model_setup.cli
 from lsp_server.completer import MAX_TOKENS
-from lsp_server.prompt import PREFIX_TOKENS, SUFFIX_TOKENS
+from lsp_server.prompt import HEAD_TOKENS, PREFIX_TOKENS, SUFFIX_TOKENS
 from lsp_server.settings import Settings
 from model_setup.presets import default_preset
 
@@ -252,3 +252,4 @@ def test_the_sizes_are_those_of_the_default_model_and_prompt():
         f"{PREFIX_TOKENS} before it, {SUFFIX_TOKENS} after. A suggestion has at most {MAX_TOKENS} tokens"
         in README
     )
+    assert f"Up to {HEAD_TOKENS} more tokens are read" in README
