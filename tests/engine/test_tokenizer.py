@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import tokenizers
-from tokenizers import decoders, models, normalizers, pre_tokenizers
+from tokenizers import models, pre_tokenizers
 
 from engine.errors import DraftlineError
 from engine.tokenizer import Tokenizer
-from tests.engine.tiny_models import SPECIAL, write_tokenizer
+from tests.engine.tiny_models import SPECIAL, write_sentencepiece, write_tokenizer
 
 
 @pytest.fixture
@@ -50,33 +50,10 @@ def test_a_file_that_is_no_tokenizer_is_told_in_one_sentence(tmp_path):
         Tokenizer(tmp_path / "tokenizer.json")
 
 
-@pytest.fixture(params=["normalizer", "metaspace"])
+@pytest.fixture(params=[True, False], ids=["normalizer", "metaspace"])
 def sentencepiece(request, tmp_path):
-    """As Llama's: a space goes before every text, and what is no token is written byte by byte."""
-    pieces = [
-        *(f"<0x{byte:02X}>" for byte in range(256)),
-        "▁",
-        *"abx",
-        "▁x",
-        "<",
-        "P",
-        "R",
-        "E",
-        ">",
-        "▁<PRE>",
-    ]
-    model = models.BPE({piece: i for i, piece in enumerate(pieces)}, [("▁", "x")], byte_fallback=True)
-    inner = tokenizers.Tokenizer(model)
-    if request.param == "normalizer":
-        inner.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
-    else:
-        inner.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
-    inner.decoder = decoders.Sequence(
-        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
-    )
-    inner.add_tokens(["▁<PRE>"])
     path = tmp_path / "tokenizer.json"
-    inner.save(str(path))
+    write_sentencepiece(path, ["▁<PRE>"], by_normalizer=request.param)
     return Tokenizer(path)
 
 

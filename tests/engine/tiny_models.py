@@ -10,7 +10,7 @@ from typing import Any
 import tokenizers
 import torch
 import transformers
-from tokenizers import decoders, models, pre_tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers
 from torch import Tensor
 
 from engine.checkpoint import Weights, load_checkpoint
@@ -45,6 +45,36 @@ def write_tokenizer(path: Path, special: Sequence[str] = SPECIAL) -> None:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens(list(special))
+    tokenizer.save(str(path))
+
+
+def write_sentencepiece(path: Path, special: Sequence[str], by_normalizer: bool = True) -> None:
+    """As Llama's: a space goes before every text, and what is no token is written byte by byte.
+
+    special: listed as ordinary tokens, as Code Llama's are. by_normalizer: or by the pre-tokenizer.
+    """
+    pieces = [
+        *(f"<0x{byte:02X}>" for byte in range(256)),
+        "▁",
+        *"abx",
+        "▁x",
+        "<",
+        "P",
+        "R",
+        "E",
+        ">",
+        *special,
+    ]
+    model = models.BPE({piece: i for i, piece in enumerate(pieces)}, [("▁", "x")], byte_fallback=True)
+    tokenizer = tokenizers.Tokenizer(model)
+    if by_normalizer:
+        tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    else:
+        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    tokenizer.add_tokens(list(special))
     tokenizer.save(str(path))
 
 

@@ -13,7 +13,7 @@ from engine.errors import DraftlineError
 from engine.tokenizer import Tokenizer
 from lsp_server.documents import Cursor, split_lines
 from lsp_server.prompt import FAMILIES, PromptFormat, window_top
-from tests.engine.tiny_models import write_tokenizer
+from tests.engine.tiny_models import write_sentencepiece, write_tokenizer
 from tests.lsp_server.scripted_engine import SPECIAL, ByteTokenizer
 
 PREFIX, SUFFIX, MIDDLE = 257, 258, 259
@@ -54,6 +54,23 @@ def test_each_family_is_known_by_its_own_tokens(family):
     assert ids == [
         *start, special[family.prefix], ord("1"), special[family.suffix], ord("b"), special[family.middle]
     ]  # fmt: skip
+
+
+def test_code_llama_has_a_space_before_the_prefix_but_none_before_the_suffix(tmp_path):
+    """As in Meta's own llama/generation.py, infilling_prompt_tokens."""
+    path = tmp_path / "tokenizer.json"
+    write_sentencepiece(path, ["<s>", "▁<PRE>", "▁<SUF>", "▁<MID>", "▁<EOT>"])
+    described = json.loads(path.read_text(encoding="utf-8"))
+    for added in described["added_tokens"]:
+        added["special"] = added["content"] == "<s>"
+    path.write_text(json.dumps(described), encoding="utf-8")
+    tokenizer = Tokenizer(path)
+    built = PromptFormat(tokenizer, "model").build(["x1x\n", "b"], Cursor(0, 2), 2000)
+    piece = tokenizer.token_bytes()
+    names = {token: name for name, token in tokenizer.special.items()}
+    written = [names.get(token) or piece[token].decode() for token in built.ids]
+    assert written == ["<s>", "▁<PRE>", " x", "1", "▁<SUF>", "x", "\n", "b", "▁<MID>"]
+    assert tokenizer.special["▁<EOT>"] in PromptFormat(tokenizer, "model").stop_ids
 
 
 @pytest.mark.parametrize("marked", [True, False])
