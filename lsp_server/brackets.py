@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 
+_LONG = ("'''", '"""')
+_DOCSTRING = re.compile(r"\s*[A-Za-z]{0,2}('''|\"\"\")")
 PAIRS = {")": "(", "]": "[", "}": "{"}
 
 _TELLING = re.compile(
-    r"'''|\"\"\"|"  # long strings, which may go on over line ends
+    r"(?:[=(\[{,+%]|\breturn\b)\s*[A-Za-z]{0,2}(?:'''|\"\"\")|"  # a string that may go on over line ends
+    r"'''|\"\"\"|"  # the same, or the end of one
     r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|`(?:\\.|[^`\\])*`|"  # others, whole; a lone quote says nothing
     r"(?:^|\s)#(?:\s.*|$)|"  # a comment, but not C's #include or JavaScript's #private
     r"[()\[\]{}]"
@@ -17,16 +20,21 @@ _TELLING = re.compile(
 class Brackets:
     """Reads lines. open: the brackets that are open, the innermost last. quote: of the long string it is in.
 
-    unmatched: how many closing brackets had no opening one.
+    unmatched: how many closing brackets had no opening one. Whoever begins to read within a long string would
+    take its end for a beginning, so only the value of something, and what follows a colon, is taken for one.
     """
 
     def __init__(self) -> None:
         self.open: list[str] = []
         self.quote = ""
         self.unmatched = 0
+        self._behind_colon = False
 
     def read(self, line: str) -> None:
         at = 0
+        if self._behind_colon and not self.quote and (docstring := _DOCSTRING.match(line)):
+            at, self.quote = docstring.end(), docstring[1]
+        self._behind_colon = line.rstrip().endswith(":")
         while at < len(line):
             if self.quote:
                 end = line.find(self.quote, at)
@@ -40,8 +48,10 @@ class Brackets:
             self._take(found[0])
 
     def _take(self, sign: str) -> None:
-        if sign in ("'''", '"""'):
-            self.quote = sign
+        if sign.endswith(_LONG):
+            if not sign.startswith(_LONG):
+                self._take(sign[0])
+                self.quote = sign[-3:]
         elif sign in PAIRS.values():
             self.open.append(sign)
         elif sign in PAIRS:

@@ -44,6 +44,9 @@ def test_with_text_right_of_the_cursor_it_is_the_line():
         ("f(", "\na, ')', # :)\nb)¶\nc"),
         # and long strings
         ("    a = ", "'''\nb\n  c\n'''\n    d¶\ne"),
+        ("    the sum", ' (of all\n    of them."""\n    return 1¶\nb'),
+        ("    the sum", '.\n    """\n    return 1¶\nb'),
+        ("def f():", '\n    """The sum (of all\n\n    of them."""\n    return 1¶\nb'),
         # its first time, where the model begins to repeat itself
         ("x = ", "f(1)¶\nx = f(1)\nx = f(1)\n"),
     ],
