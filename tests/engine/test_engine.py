@@ -212,6 +212,16 @@ def test_a_padded_vocabulary_never_shows(model: Path, tmp_path: Path):
     assert text(load(tmp_path, weights="fp32"), BASE) == text(load(model, weights="fp32"), BASE)
 
 
+def test_no_tokens_asked_for_means_the_prompt_is_read_ahead(model: Path):
+    engine = ready(model, "fp32")
+    prompt = list(range(1, 40))
+    assert text(engine, prompt, max_tokens=0) == []
+    read = engine._oracle.spent()["oracle"]
+    (cycle,) = engine.generate(prompt, SamplingParams(max_tokens=1, mode="plain"))
+    assert cycle.tokens == text(ready(model, "fp32"), prompt, max_tokens=1, mode="plain")
+    assert (engine._oracle.spent()["oracle"] - read).rows == 1
+
+
 def test_memory_does_not_grow_with_the_requests(engine):
     def places() -> list[int]:
         cache = engine._oracle._reader.cache
