@@ -29,7 +29,7 @@ class Limited(CancelToken):
 
     @property
     def cancelled(self) -> bool:
-        return self._request.cancelled or time.monotonic() >= self._end
+        return super().cancelled or self._request.cancelled or time.monotonic() >= self._end
 
 
 @dataclass
