@@ -1,9 +1,10 @@
 """From a text and a cursor to the model's prompt: the fill-in-the-middle form of its family, within a budget.
 
-The window's top moves in steps, not with every character, so that while the user types only the end
-of the prefix changes and the engine's KV cache serves the rest. The word, the blanks or the sign left of
-the cursor may be half a token, so their tokens are not in the prompt: the model writes them anew (see
-`engine.healing`), which also leaves the prompt as it is while a word is typed.
+While the user types, little but the prompt's end should change: the engine's KV cache serves the rest. The
+window's top moves in steps, not with every character. The lines typed last stand where the middle begins, as
+its first part: in the prefix they would make the model read all of the suffix behind them again. And the
+word, the blanks or the sign left of the cursor, which may be half a token, are not in the prompt at all: the
+model writes them anew (see `engine.healing`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 PREFIX_TOKENS = 768
 SUFFIX_TOKENS = 256
+ANCHOR_LINES = 8  # the middle begins at a line whose number is a multiple of this, if that is in the window
 HEAD_TOKENS = 384  # of repository, other files' snippets and path; a quarter of the prompt where it is short
 _CHARACTERS_PER_TOKEN = 3  # what code has at least, nearly always; where it has less, the window shrinks
 _STEP_LINES = 32
@@ -135,24 +137,25 @@ class PromptFormat:
         room -= len(head)
         if family is None:
             start = [special[name] for name in _BEGINNINGS_OF_TEXT if name in special][:1]
-            prefix = self._prefix(lines, cursor, min(PREFIX_TOKENS, room - len(start)))
+            prefix, _ = self._prefix(lines, cursor, min(PREFIX_TOKENS, room - len(start)))
             healed, begins_with = self._to_heal(prefix if start else prefix[1:], lines, cursor)
             prefix = prefix[: len(prefix) - healed]
             ids = [*start, *head.behind, *prefix]
             return Prompt(ids, [*head.behind, *prefix], begins_with, healed)
         room -= len(family.start) + 3
-        prefix = self._prefix(lines, cursor, min(PREFIX_TOKENS, room * 3 // 4))
-        healed, begins_with = self._to_heal(prefix, lines, cursor)
-        prefix = prefix[: len(prefix) - healed]
+        prefix, typed = self._prefix(lines, cursor, min(PREFIX_TOKENS, room * 3 // 4), anchored=True)
+        last = typed or prefix
+        healed, begins_with = self._to_heal(last, lines, cursor)
+        del last[len(last) - healed :]
         suffix = self._suffix(lines, cursor, min(SUFFIX_TOKENS, room // 4))
         ids = [
             *(special[name] for name in family.start),
             *head.before,
             *(special[family.prefix], *head.behind, *prefix),
             *(special[family.suffix], *suffix),
-            special[family.middle],
+            *(special[family.middle], *typed),
         ]
-        context = [*head.before, *head.behind, *suffix, special[family.prefix], *prefix]
+        context = [*head.before, *head.behind, *suffix, special[family.prefix], *prefix, *typed]
         return Prompt(ids, context, begins_with, healed)
 
     def _to_heal(self, prefix: Sequence[int], lines: Sequence[str], cursor: Cursor) -> tuple[int, str]:
@@ -179,13 +182,21 @@ class PromptFormat:
     def _encode(self, text: str) -> list[int]:
         return self._tokenizer.encode(_plain(text))
 
-    def _prefix(self, lines: Sequence[str], cursor: Cursor, budget: int) -> list[int]:
+    def _prefix(
+        self, lines: Sequence[str], cursor: Cursor, budget: int, anchored: bool = False
+    ) -> tuple[list[int], list[int]]:
+        """The text before the cursor; anchored: in two parts, of which typing changes the second alone."""
         characters = budget * _CHARACTERS_PER_TOKEN
         while True:
             top = window_top(lines, cursor, characters)
-            ids = self._encode(self._tokenizer.opening + _between(lines, top, cursor))
-            if len(ids) <= budget or characters <= _STEP_CHARACTERS:
-                return ids[max(0, len(ids) - budget) :]
+            anchor = Cursor(cursor.line - cursor.line % ANCHOR_LINES, 0) if anchored else cursor
+            if (anchor.line, anchor.character) <= (top.line, top.character):
+                anchor = cursor
+            ids = self._encode(self._tokenizer.opening + _between(lines, top, anchor))
+            typed = self._encode(_between(lines, anchor, cursor))
+            if len(ids) + len(typed) <= budget or characters <= _STEP_CHARACTERS:
+                typed = typed[-budget:]
+                return ids[max(0, len(ids) + len(typed) - budget) :], typed
             characters = characters * 2 // 3
 
     def _suffix(self, lines: Sequence[str], cursor: Cursor, budget: int) -> list[int]:

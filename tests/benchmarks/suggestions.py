@@ -123,6 +123,8 @@ VARIANTS: dict[str, Variant] = {
     "pipeline": pipeline,
     "without other files": partial(pipeline, seen=lambda around: replace(around, snippets=())),
     "without any context": partial(pipeline, seen=lambda around: NOWHERE),
+    "all in the prefix": partial(pipeline, changed={"prompt.ANCHOR_LINES": 1 << 30}),
+    "the line in the middle": partial(pipeline, changed={"prompt.ANCHOR_LINES": 1}),
     "without healing": partial(pipeline, changed={"prompt._MOST_HEALED": 0}),
     "without trimming": partial(pipeline, changed={"completer.trim": lambda text, place, unfinished: text}),
     "without repetition cut": partial(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 
@@ -121,9 +122,44 @@ def test_a_prompt_fits_its_room_and_keeps_what_is_next_to_the_cursor(text, room,
     assert len(ids) <= room
     before = "".join(lines[:line]) + lines[line][: cursor.character]
     after = lines[line][cursor.character :] + "".join(lines[line + 1 :])
-    at = ids.index(SUFFIX)
-    assert before.encode().endswith(bytes(ids[1:at]) + built.begins_with.encode())
-    assert after.encode().startswith(bytes(ids[at + 1 : -1]))
+    at, middle = ids.index(SUFFIX), ids.index(MIDDLE)
+    shown = bytes(ids[1:at]) + bytes(ids[middle + 1 :])
+    assert before.encode().endswith(shown + built.begins_with.encode())
+    assert after.encode().startswith(bytes(ids[at + 1 : middle]))
+
+
+def test_the_lines_typed_last_begin_the_middle():
+    """So that typing them leaves the suffix where the engine has read it."""
+    text = "".join(f"line {n}\n" for n in range(19))
+    built = PromptFormat(ByteTokenizer(), "model").build([*split_lines(text), "x"], Cursor(18, 5), 2000)
+    before, _ = text.split("line 16\n")
+    at = built.ids.index(MIDDLE)
+    assert built.ids[: built.ids.index(SUFFIX)] == [PREFIX, *before.encode()]
+    assert bytes(built.ids[at + 1 :]) + built.begins_with.encode() == b"line 16\nline 17\nline "
+    assert built.context[-5:] == built.ids[-5:]
+
+
+def test_little_of_a_prompt_changes_while_lines_are_typed():
+    above = [f"line {n}\n" for n in range(40)]
+    below = [f"below {n}\n" for n in range(40)]
+    written = PromptFormat(ByteTokenizer(), "model")
+    typed = ["a = b(1)\n", "c = d\n", "for e in f:\n", "    g(e)\n"]
+    prompts = []
+    for number, line in enumerate(typed):
+        for column in range(len(line)):
+            lines = [*above, *typed[:number], line[:column] + "\n", *below]
+            prompts.append(written.build(lines, Cursor(40 + number, column), 2000).ids)
+    changed = [_changed(one, other) for one, other in itertools.pairwise(prompts)]
+    assert max(changed) < 20
+
+
+def _changed(before: list[int], after: list[int]) -> int:
+    """How many tokens are to be read anew."""
+    same = next(
+        (n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b),
+        min(len(before), len(after)),
+    )
+    return len(after) - same
 
 
 def test_the_window_s_top_stays_put_while_lines_are_typed():
