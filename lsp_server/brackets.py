@@ -55,7 +55,14 @@ class Brackets:
         elif sign in PAIRS.values():
             self.open.append(sign)
         elif sign in PAIRS:
-            if self.open and self.open[-1] == PAIRS[sign]:
-                self.open.pop()
-            else:
-                self.unmatched += 1
+            self.unmatched += not close(self.open, sign)
+
+
+def close(opened: list[str], closing: str) -> bool:
+    """Take off ``opened`` what ``closing`` closes and what was left open in it; False if it closes none."""
+    opening = PAIRS[closing]
+    if opening not in opened:
+        return False
+    while opened.pop() != opening:
+        pass
+    return True

@@ -56,7 +56,7 @@ class Completer:
         written = self._read(generation, place, typed, style_near(lines, cursor.line))
         cut = written.end is None and cancel.cancelled
         unfinished = cut or (written.end is None and len(written.ids) >= params.max_tokens)
-        text = trim(written.text[: written.end], place, unfinished)
+        text = trim(written.text[: written.end], place, unfinished, went_on=written.end is not None)
         return Suggestion(
             text.replace("\n", line_end(lines, cursor.line)),
             written.tokens,

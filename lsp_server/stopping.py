@@ -59,8 +59,9 @@ def _end_of_place(text: str, place: Place) -> int | None:
         end = text.find("\n")
         if end < 0:
             return None
+        this_line = bool(place.left.strip()) or text[:end].rstrip().endswith(place.right.strip())
         # A line of its own, meant to stand above this one: without its line end it would run into it.
-        return end if place.left.strip() else 0
+        return end if this_line else 0
     return _end_of_block(text, place)
 
 

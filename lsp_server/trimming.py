@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from lsp_server.brackets import PAIRS, Brackets
+from lsp_server.brackets import PAIRS, Brackets, close
 from lsp_server.documents import without_line_end
 from lsp_server.indentation import indentation
 from lsp_server.stopping import Place
@@ -18,18 +18,19 @@ _SEPARATORS = ";,:"
 _CLOSERS = "".join(PAIRS) + _QUOTES + _SEPARATORS
 _TELLING = 3  # a line of fewer characters may well be repeated
 _CONTROL = re.compile(r"</?[|｜][\w▁]+[|｜]>|</?fim_\w+>|<EOT>")  # which models now and then spell out
-_SAYS_NOTHING = re.compile(r"\s*(?:#+|//+|/\*+|\.)?\s*")
+_SAYS_NOTHING = re.compile(r"\s*(?:#{1,3}|//+|/\*+)?\s*")
 
 
-def trim(text: str, place: Place, unfinished: bool) -> str:
+def trim(text: str, place: Place, unfinished: bool, went_on: bool = False) -> str:
     """What of ``text`` (line ends "\\n") to insert; empty if nothing is left that is worth showing.
 
-    unfinished: the model was stopped in mid-text, so the last line may be half a line.
+    unfinished: the model was stopped in mid-text, so the last line may be half a line. went_on: it wrote more
+    behind ``text``, so that it did not end where the rest of the line begins.
     """
     if control := _CONTROL.search(text):
         text = text[: control.start()]
     if place.right.strip():
-        text = _without_doubled_rest(text, place.left, place.right)
+        text = _without_doubled_rest(text, place.left, place.right, went_on)
     else:
         text = _without_lines_below(text, place, unfinished)
         text = _without_brackets_below(text, place)
@@ -37,18 +38,38 @@ def trim(text: str, place: Place, unfinished: bool) -> str:
         if unfinished and newline and head.strip():
             text = head
         text = text.rstrip()
-    return "" if _SAYS_NOTHING.fullmatch(text) else text
+        if _SAYS_NOTHING.fullmatch(text):
+            return ""
+    return text if text.strip() else ""
 
 
-def _without_doubled_rest(text: str, left: str, right: str) -> str:
+def _without_doubled_rest(text: str, left: str, right: str, went_on: bool) -> str:
     """Cut what the rest of the line would repeat: all of it, or from a bracket or quote on that it closes."""
     rest = right.strip()
-    if rest.strip(_CLOSERS) and text.endswith(rest):
-        text = text[: -len(rest)].rstrip() if right[0].isspace() else text[: -len(rest)]
-    elif not rest.strip(_SEPARATORS) and text.rstrip().endswith(rest):
+    if rest.strip(_CLOSERS):
+        if text.endswith(rest) and (went_on or len(rest) >= _TELLING or _begins_a_word(rest, text)):
+            text = text[: -len(rest)].rstrip() if right[0].isspace() else text[: -len(rest)]
+    elif text.endswith(rest) and (went_on or len(rest) > 1 or rest in _QUOTES):
+        # of brackets and quotes, only if they are too many, or the line was whole without them
+        cut = text.removesuffix(rest)
+        if _unmatched(left + cut + right) < _unmatched(left + text + right) or (
+            went_on and _is_whole(left + text)
+        ):
+            return cut
+    if not rest.strip(_SEPARATORS) and text.rstrip().endswith(rest):
         text = text.rstrip().removesuffix(rest).rstrip()
     closers = _leading(rest, "".join(PAIRS) + _QUOTES)
     return _cut_at(closers, text, lambda text: _unmatched(left + text + right))
+
+
+def _is_whole(line: str) -> bool:
+    brackets = Brackets()
+    brackets.read(line)
+    return not brackets.open and not brackets.unmatched
+
+
+def _begins_a_word(rest: str, text: str) -> bool:
+    return re.search(rf"(?:\b|(?!\w)){re.escape(rest)}\Z", text) is not None
 
 
 def _cut_at(closers: str, text: str, unmatched: Callable[[str], int]) -> str:
@@ -77,45 +98,34 @@ def _unmatched(line: str) -> int:
             quote = character
         elif character in PAIRS.values():
             opened.append(character)
-        elif character in PAIRS:
-            if opened and opened[-1] == PAIRS[character]:
-                opened.pop()
-            else:
-                unmatched += 1
+        elif character in PAIRS and not close(opened, character):
+            unmatched += 1
     return unmatched + bool(quote)
 
 
 def _without_brackets_below(text: str, place: Place) -> str:
     """Cut from a bracket on that closes what the next line closes already."""
     closers = _leading(place.below[0].lstrip(), "".join(PAIRS)) if place.below else ""
-    return _cut_at(closers, text, lambda text: _unmatched_above(text, closers, place))
+    if not closers:
+        return text
+    # a line of closing brackets belongs to the nearest line that is not deeper, and to those in between
+    depth = indentation(place.below[0])
+    before: list[str] = []
+    if indentation(place.left) > depth or not place.left.strip():
+        for line in place.above:
+            before.insert(0, line)
+            if indentation(line) <= depth:
+                break
+        else:  # it is too far away
+            before.insert(0, "".join(PAIRS[closer] for closer in reversed(closers)))
 
+    def unmatched(text: str) -> int:
+        brackets = Brackets()
+        for line in (*before, *(place.left + text).split("\n"), closers):
+            brackets.read(line)
+        return brackets.unmatched
 
-def _unmatched_above(text: str, closers: str, place: Place) -> int:
-    """How many closing brackets in ``text``, and in the line of ``closers`` below it, are one too many.
-
-    A line of closing brackets belongs to the nearest line that is as deep.
-    """
-    below = indentation(place.below[0])
-    brackets = Brackets()
-    opened_above = 0
-    for line in (place.left + text).split("\n"):
-        before = brackets.unmatched
-        brackets.read(line)
-        deep = indentation(line)
-        if deep > below and line.lstrip().startswith(tuple(PAIRS)) and _is_opened(deep, place.above):
-            opened_above += brackets.unmatched > before
-    if indentation(place.left) == below:
-        brackets.read(closers)
-    return brackets.unmatched - opened_above
-
-
-def _is_opened(depth: int, above: Sequence[str]) -> bool:
-    """Is the nearest line that is not deeper than ``depth`` as deep, and does it leave a bracket open?"""
-    nearest = next((line for line in above if indentation(line) <= depth), "")
-    brackets = Brackets()
-    brackets.read(nearest)
-    return bool(brackets.open) and indentation(nearest) == depth
+    return _cut_at(closers, text, unmatched)
 
 
 def _without_lines_below(text: str, place: Place, unfinished: bool) -> str:
@@ -125,8 +135,9 @@ def _without_lines_below(text: str, place: Place, unfinished: bool) -> str:
         end = [line.rstrip() for line in written if line.strip()]
         if not lines[number].strip() or not end:
             continue
-        for skipped in range(len(place.below)):
-            if skipped and len(end[0].strip()) < _TELLING:
+        typed = number == 0 and place.left.strip()  # the user wants that line
+        for skipped in range(1 if typed else len(place.below)):
+            if (skipped and len(end[0].strip()) < _TELLING) or (skipped > 1 and len(end) < 2):
                 break
             if _repeats(end, place.below[skipped:], unfinished):
                 return "\n".join(lines[:number])

@@ -18,6 +18,11 @@ def test_with_text_right_of_the_cursor_it_is_the_line():
     assert end_of_suggestion("a, b", place("f(", ")")) is None
 
 
+def test_a_line_of_its_own_is_left_out_but_not_this_one():
+    assert end_of_suggestion("import a\nx", place("", "import b")) == 0
+    assert end_of_suggestion("async def f():\n", place("    ", "def f():")) == 14
+
+
 @pytest.mark.parametrize(
     ("left", "written"),
     [

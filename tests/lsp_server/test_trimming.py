@@ -33,11 +33,24 @@ from lsp_server.trimming import line_end, trim
         ("x = f(", ")", "y", "y"),
         ("x = f(", ")", "   ", ""),
         ("f(g[", "])", "0)", "0"),
+        ("f(a, ", "')", "'rb')", "'rb"),
+        ("f(a[b", ")", "])", "]"),
+        ("def ind", "):", "ent(line):", "ent(line"),
+        ("    a, ", ")", "f(b)", "f(b)"),  # this one closes what a line above opened
+        ("x", "y", ".", "."),
+        ("/sp", "o", "am.fo", "am.fo"),
+        ("a + ", "b", "c + b", "c + "),
         ("f(", ") + g(x)", "a)) + g(x)", "a"),
     ],
 )
 def test_what_stands_right_of_the_cursor_is_not_doubled(left, right, written, inserted):
     assert trim(written, Place(left, right, ()), unfinished=False) == inserted
+
+
+def test_a_line_that_was_written_to_its_end_has_its_rest_again():
+    assert trim("am.foo", Place("/sp", "o", ()), unfinished=False, went_on=True) == "am.fo"
+    assert trim("= ord(c)", Place("c ", ")", ()), unfinished=False, went_on=True) == "= ord(c"
+    assert trim("x)", Place("foo(bar(", ")", ()), unfinished=False, went_on=True) == "x)"
 
 
 @pytest.mark.parametrize(
@@ -51,6 +64,10 @@ def test_what_stands_right_of_the_cursor_is_not_doubled(left, right, written, in
         ("    ", ["    return x", "y"], "return x", ""),
         ("    if (a) {", ["}"], "\n        b\n    }", "\n        b\n    }"),
         ("", ["b=2"], "x\nb=2\nz", "x\nb=2\nz"),
+        ("", ["a=1", "b=2", "c=3"], "x=5\nc=3", "x=5\nc=3"),  # one line alike, further down
+        ("", ["a=1", "b=2", "c=3", "d=4"], "x=5\nc=3\nd=4", "x=5"),
+        ("ret", ["a=1", "return x"], "urn x", "urn x"),  # this one was asked for
+        ("ret", ["return x"], "urn x", ""),
     ],
 )
 def test_the_lines_below_are_not_repeated(left, below, written, inserted):
@@ -69,6 +86,7 @@ def test_the_lines_below_are_not_repeated(left, below, written, inserted):
         (["    if (a) {", "function f() {"], "        ", ["}"], "b;\n    }", "b;\n    }"),
         (["x = ["], "    ", ["]"], "f(')]'),  # :-]", "f(')]'),  # :-]"),
         (["x = 1"], "", ["y = (", ")"], "f()", "f()"),
+        (["        for a in f(b", "    if (any(c"], "            ", ["    ):"], "in d))", "in d))"),
     ],
 )
 def test_brackets_that_the_next_line_closes_are_not_closed_again(above, left, below, written, inserted):
@@ -101,12 +119,12 @@ def test_control_tokens_that_are_spelled_out_end_it(control):
     assert trim(f"a{control}b", Place("x = ", "", ()), unfinished=False) == "a"
 
 
-@pytest.mark.parametrize("written", ["#", "  # ", "//", "/*", "."])
+@pytest.mark.parametrize("written", ["#", "  # ", "//", "/*"])
 def test_a_mere_sign_is_no_suggestion(written):
     assert trim(written, Place("x", "", ()), unfinished=False) == ""
 
 
-@pytest.mark.parametrize("written", ["...", ":", ")", "/>", "# x", "* 2", "--"])
+@pytest.mark.parametrize("written", ["...", ".", ":", ")", "/>", "#####", "# x", "* 2", "--"])
 def test_signs_that_say_something_are(written):
     assert trim(written, Place("x", "", ()), unfinished=False) == written
 
