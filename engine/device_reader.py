@@ -13,6 +13,7 @@ from engine.device_step import TOP, DeviceStep
 from engine.errors import DraftlineError
 from engine.kv_cache import KVCache
 from engine.reader import PREFILL_ROWS, Reader
+from engine.request import CancelToken
 from engine.sampling import Logits, Row
 from engine.transformer import Transformer
 
@@ -64,7 +65,12 @@ class DeviceReader(Reader):
         return self.transformer.new_cache(-(-(capacity + 1) // _ALIGNED) * _ALIGNED, self._dtype)
 
     def _run(
-        self, tokens: Sequence[int], positions: Sequence[int], visible: Tensor | None, head: bool
+        self,
+        tokens: Sequence[int],
+        positions: Sequence[int],
+        visible: Tensor | None,
+        head: bool,
+        cancel: CancelToken | None,
     ) -> Sequence[Row]:
         seen = np.ones((1, 1), dtype=np.bool_) if visible is None else visible.numpy()
         step = self._step(len(tokens), seen.shape[1], head)

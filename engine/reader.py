@@ -10,14 +10,12 @@ from torch import Tensor
 
 from engine.cost_model import StepTimes
 from engine.kv_cache import KVCache
-from engine.request import CancelToken, Spent
+from engine.request import Cancelled, CancelToken, Spent
 from engine.sampling import Row
 from engine.transformer import Transformer
 
 TYPICAL_TEXT = 256  # committed tokens when step times are measured
-PREFILL_ROWS = (
-    128  # prompt tokens a forward pass: enough to be bound by arithmetic, few enough to cancel soon
-)
+PREFILL_ROWS = 128  # prompt tokens a forward pass: enough to be bound by arithmetic
 
 
 class Reader:
@@ -52,7 +50,10 @@ class Reader:
             chunk = text[start : start + PREFILL_ROWS]
             rows = len(chunk)
             visible = torch.ones(rows, rows, dtype=torch.bool).tril()
-            self._pass(chunk, range(start, start + rows), visible, False)
+            try:
+                self._pass(chunk, range(start, start + rows), visible, False, cancel)
+            except Cancelled:
+                return False
             self.commit(range(start, start + rows), chunk)
         return True
 
@@ -61,10 +62,15 @@ class Reader:
         return self._pass(tokens, positions, visible, True)
 
     def _pass(
-        self, tokens: Sequence[int], positions: Sequence[int], visible: Tensor | None, head: bool
+        self,
+        tokens: Sequence[int],
+        positions: Sequence[int],
+        visible: Tensor | None,
+        head: bool,
+        cancel: CancelToken | None = None,
     ) -> Sequence[Row]:
         started = time.perf_counter()
-        rows = self._run(tokens, positions, visible, head)
+        rows = self._run(tokens, positions, visible, head, cancel)
         slots = self.cache.length + (len(tokens) if visible is None else visible.shape[1])
         read, operations = self.transformer.traffic(len(tokens), slots, head)
         read += slots * self.cache.slot_bytes
@@ -72,9 +78,16 @@ class Reader:
         return rows
 
     def _run(
-        self, tokens: Sequence[int], positions: Sequence[int], visible: Tensor | None, head: bool
+        self,
+        tokens: Sequence[int],
+        positions: Sequence[int],
+        visible: Tensor | None,
+        head: bool,
+        cancel: CancelToken | None,
     ) -> Sequence[Row]:
-        hidden = self.transformer.forward(torch.tensor(tokens), torch.tensor(positions), self.cache, visible)
+        hidden = self.transformer.forward(
+            torch.tensor(tokens), torch.tensor(positions), self.cache, visible, cancel
+        )
         return [Row(logits) for logits in self.transformer.logits(hidden).numpy()] if head else []
 
     def commit(self, slots: Sequence[int], tokens: Sequence[int]) -> None:

@@ -89,6 +89,10 @@ class CancelToken:
         return self._event.is_set()
 
 
+class Cancelled(Exception):
+    """Raised in the middle of a forward pass whose request was cancelled."""
+
+
 @dataclass(frozen=True)
 class Spent:
     """What a stage has used. passes: forward passes, or for draft2 rounds of guessing. rows: of these

@@ -19,6 +19,7 @@ from engine.config import Config
 from engine.kv_cache import KVCache
 from engine.linear import Linear
 from engine.norms import Norm
+from engine.request import Cancelled, CancelToken
 from engine.rotary import Rotary
 from engine.trimmed_vocabulary import TrimmedVocabulary
 
@@ -76,22 +77,36 @@ class Transformer:
         device = self._embedding.device
         return KVCache(config.layers, config.kv_heads, config.head_dim, capacity, dtype, device)
 
-    def forward(self, tokens: Tensor, positions: Tensor, cache: KVCache, visible: Tensor | None) -> Tensor:
+    def forward(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        cache: KVCache,
+        visible: Tensor | None,
+        cancel: CancelToken | None = None,
+    ) -> Tensor:
         """Run ``tokens`` behind the committed text and what else was written behind it.
 
         tokens, positions: [rows] int64. visible: [rows, behind] bool, which of the slots behind the
         committed text each row sees, the last ``rows`` of them being the rows themselves (each sees itself);
         None: a single row directly behind the text. Returns the last hidden states, [rows, hidden] float32,
-        for `logits`.
-        """
-        return self.run(tokens, positions, ExactAttention(self.config, cache, len(tokens), visible))
+        for `logits`. cancel: looked at before each layer.
 
-    def run(self, tokens: Tensor, positions: Tensor, attend: Attend) -> Tensor:
+        Raises:
+            Cancelled: it was; nothing that is committed has changed.
+        """
+        return self.run(tokens, positions, ExactAttention(self.config, cache, len(tokens), visible), cancel)
+
+    def run(
+        self, tokens: Tensor, positions: Tensor, attend: Attend, cancel: CancelToken | None = None
+    ) -> Tensor:
         """`forward` with any attention."""
         turns = self._rotary.turns(positions)
         turning = self.config.heads + self.config.kv_heads
         x = self._embed(tokens, positions)
         for index, layer in enumerate(self._layers):
+            if cancel is not None and cancel.cancelled:
+                raise Cancelled
             qkv = layer.qkv(layer.input_norm(x)).view(len(tokens), -1, self.config.head_dim)
             if layer.head_norm is not None:
                 qkv[:, :turning] = layer.head_norm(qkv[:, :turning])

@@ -55,7 +55,9 @@ class Toy:
     def new_cache(self, capacity: int) -> KVCache:
         return KVCache(1, 1, 1, capacity)
 
-    def forward(self, tokens: Tensor, positions: Tensor, cache: KVCache, visible: Tensor | None) -> Tensor:
+    def forward(
+        self, tokens: Tensor, positions: Tensor, cache: KVCache, visible: Tensor | None, cancel: object = None
+    ) -> Tensor:
         keys, start, rows = cache.keys[0][0, :, 0], cache.length, len(tokens)
         end = start + (rows if visible is None else visible.shape[1])
         keys[end - rows : end] = tokens
