@@ -1,0 +1,259 @@
+"""How near the limit, and how far ahead of others: one table, all measured in one run on one machine.
+
+    python -m tests.benchmarks.speed FOLDER [--gguf FILE] [--prompts 8] [--tokens 48] [--quick]
+
+FOLDER holds Python files that the trigram table has not seen. --gguf: the file that llama.cpp runs, of the
+same model; without it llama.cpp is left out. Peers come with `pip install '.[bench]'`. Nothing else should
+run meanwhile. Each figure is minimum / median over its repetitions unless it is a ratio, which is of sums;
+what is compared takes turns. Prompts are read before decoding is timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib.util
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from engine import Engine, SamplingParams, load
+from engine.reader import Reader
+from engine.request import CancelToken
+from engine.step_times import processor
+from engine.trace import Trace
+from model_setup.store import general_trigram_path, resolve_model, step_times_path
+from tests.benchmarks.prompts import Prompt, fim_prompts, humaneval_prompts
+
+PLAIN, STAGED = SamplingParams(mode="plain"), SamplingParams()
+REPEATS = 15
+
+LOADING = """
+import time
+started = time.perf_counter()
+from pathlib import Path
+from engine import SamplingParams, load
+from model_setup.store import resolve_model, step_times_path
+engine = load(resolve_model(None), weights="int8", step_times=step_times_path())
+loaded = time.perf_counter() - started
+for _ in engine.generate(list(range(100, 1900)), SamplingParams(64)):
+    pass
+time.sleep(5)
+import psutil
+print(loaded, psutil.Process().memory_info().rss / 1e9)
+"""
+
+
+def row(name: str, wanted: str, measured: str) -> None:
+    print(f"| {name} | {wanted} | {measured} |", flush=True)
+
+
+def low_middle(values: Sequence[float], unit: str = "") -> str:
+    return f"{min(values):.2f} / {statistics.median(values):.2f}{unit}"
+
+
+class Ours:
+    """An engine under the stopwatch."""
+
+    def __init__(self, weights: str) -> None:
+        self.engine: Engine = load(resolve_model(None), weights=weights, step_times=step_times_path())
+        self.engine.use_table(general_trigram_path(self.engine.tokenizer.fingerprint))
+
+    def decode(self, prompt: Prompt, params: SamplingParams, tokens: int) -> Trace:
+        trace = Trace()
+        asked = SamplingParams(max_tokens=tokens, mode=params.mode)
+        for cycle in self.engine.generate(prompt.ids, asked, context_ids=prompt.context):
+            trace.add(cycle)
+        return trace
+
+    def plain_and_staged(self, prompts: Sequence[Prompt], tokens: int) -> tuple[list[Trace], list[Trace]]:
+        traces: tuple[list[Trace], list[Trace]] = ([], [])
+        for prompt in prompts:
+            self.decode(prompt, PLAIN, 1)
+            for params, kept in zip((PLAIN, STAGED), traces, strict=True):
+                kept.append(self.decode(prompt, params, tokens))
+        return traces
+
+    @torch.inference_mode()
+    def passes(self, rows: Sequence[int], text: int) -> dict[int, list[float]]:
+        """Seconds of passes of so many rows behind ``text`` tokens; the row counts take turns."""
+        reader: Reader = self.engine._oracle._reader
+        reader.keep([])
+        reader.read(list(range(100, 100 + text)), CancelToken())
+        seconds: dict[int, list[float]] = {count: [] for count in rows}
+        for _ in range(REPEATS):
+            for count in rows:
+                visible = torch.ones(count, count, dtype=torch.bool).tril()
+                started = time.perf_counter()
+                reader.rows([7] * count, range(text, text + count), visible)
+                seconds[count].append(time.perf_counter() - started)
+        return seconds
+
+    @torch.inference_mode()
+    def prefill(self, tokens: int) -> list[float]:
+        """Tokens a second of reading a prompt."""
+        reader: Reader = self.engine._oracle._reader
+        rates = []
+        for _ in range(3):
+            reader.keep([])
+            started = time.perf_counter()
+            reader.read(list(range(100, 100 + tokens)), CancelToken())
+            rates.append(tokens / (time.perf_counter() - started))
+        return rates
+
+
+def ratio(plain: Sequence[Trace], staged: Sequence[Trace]) -> float:
+    """Of all tokens over all seconds."""
+    return _rate(staged) / _rate(plain)
+
+
+def _rate(traces: Sequence[Trace]) -> float:
+    return sum(trace.tokens for trace in traces) / sum(trace.seconds for trace in traces)
+
+
+def int8_rows(ours: Ours, fim: Sequence[Prompt], tokens: int) -> None:
+    print(f"| int8 step ms by rows | | {_steps(ours)} |")
+    short = Prompt("short", ours.engine.tokenizer.encode("def main():\n"), [])
+    rates = [1 / trace.seconds * trace.tokens for trace in (ours.decode(short, PLAIN, 32) for _ in range(5))]
+    row("plain int8, short context, tok/s", "34", f"{statistics.median(rates):.1f} (best {max(rates):.1f})")
+    for text in (100, 500):
+        seconds = ours.passes((1, 8), text)
+        row(f"8 rows / 1 row, int8, {text} positions", "1.25", _of_rows(seconds, 8))
+    plain, staged = ours.plain_and_staged(fim, tokens)
+    row("FIM, staged / plain, int8", "2.2", f"{ratio(plain, staged):.2f} ({_rate(staged):.1f} tok/s)")
+    rest = [1e3 * (trace.seconds - trace.spent["oracle"].seconds) / trace.cycles for trace in staged]
+    row("all but the model's passes, ms a cycle", "1", low_middle(rest))
+    row("prefill of 512 tokens, int8, tok/s", "400", low_middle(ours.prefill(512)))
+
+
+def fp32_rows(ours: Ours, fim: Sequence[Prompt], humaneval: Sequence[Prompt], tokens: int) -> None:
+    print(f"| fp32 step ms by rows | | {_steps(ours)} |")
+    short = Prompt("short", ours.engine.tokenizer.encode("def main():\n"), [])
+    rates = [trace.tokens / trace.seconds for trace in (ours.decode(short, PLAIN, 16) for _ in range(3))]
+    row("plain fp32, short context, tok/s", "7.5", f"{statistics.median(rates):.1f} (best {max(rates):.1f})")
+    seconds = ours.passes((1, 8, 16), 100)
+    row("8 rows / 1 row, fp32", "1.0", _of_rows(seconds, 8))
+    row("16 rows / 1 row, fp32", "1.3", _of_rows(seconds, 16))
+    row("FIM, staged / plain, fp32", "3.16", f"{ratio(*ours.plain_and_staged(fim, tokens)):.2f}")
+    row("HumanEval, staged / plain, fp32", "2.0", f"{ratio(*ours.plain_and_staged(humaneval, tokens)):.2f}")
+
+
+def _steps(ours: Ours) -> str:
+    times = ours.engine.step_times
+    return ", ".join(f"{rows}: {1e3 * s:.1f}" for rows, s in zip(times.rows, times.seconds, strict=True))
+
+
+def _of_rows(seconds: dict[int, list[float]], rows: int) -> str:
+    many, one = seconds[rows], seconds[1]
+    return (
+        f"{min(many) / min(one):.2f} of minima, {statistics.median(many) / statistics.median(one):.2f} of "
+        f"medians ({1e3 * min(many):.1f} and {1e3 * min(one):.1f} ms)"
+    )
+
+
+def against(
+    peer: Callable[[Prompt, int], tuple[int, float]], ours: Ours, prompts: Sequence[Prompt], n: int
+) -> str:
+    """Our staged decoding over the peer's, the two taking turns."""
+    mine, theirs, tokens, seconds = [], 0.0, 0, 0.0
+    for prompt in prompts:
+        ours.decode(prompt, PLAIN, 1)
+        mine.append(ours.decode(prompt, STAGED, n))
+        count, taken = peer(prompt, n)
+        tokens, seconds = tokens + count, seconds + taken
+    theirs = tokens / seconds
+    return f"{_rate(mine) / theirs:.2f} ({_rate(mine):.1f} and {theirs:.1f} tok/s)"
+
+
+def llama_cpp(gguf: Path, guesses: int) -> Callable[[Prompt, int], tuple[int, float]]:
+    """llama.cpp, plain or with its own prompt lookup of so many guesses."""
+    from llama_cpp import Llama
+    from llama_cpp.llama_speculative import LlamaPromptLookupDecoding
+
+    draft = LlamaPromptLookupDecoding(num_pred_tokens=guesses) if guesses else None
+    threads = torch.get_num_threads()
+    model: Any = Llama(
+        str(gguf), n_ctx=2048, n_threads=threads, n_threads_batch=threads, draft_model=draft, verbose=False,
+        logits_all=draft is not None,
+    )  # fmt: skip
+
+    def decode(prompt: Prompt, tokens: int) -> tuple[int, float]:
+        model.create_completion(prompt.ids, max_tokens=1, temperature=0.0)
+        started = time.perf_counter()
+        answer = model.create_completion(prompt.ids, max_tokens=tokens, temperature=0.0)
+        return answer["usage"]["completion_tokens"], time.perf_counter() - started
+
+    return decode
+
+
+def transformers_generate(**options: Any) -> Callable[[Prompt, int], tuple[int, float]]:
+    """transformers in fp32, greedy."""
+    import transformers
+
+    model = transformers.AutoModelForCausalLM.from_pretrained(resolve_model(None), dtype=torch.float32)
+
+    @torch.inference_mode()
+    def decode(prompt: Prompt, tokens: int) -> tuple[int, float]:
+        ids = torch.tensor([prompt.ids])
+        seconds = []
+        for count in (1, tokens):  # reading the prompt is in both
+            started = time.perf_counter()
+            answer = model.generate(
+                ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=count,
+                min_new_tokens=count, **options,
+            )  # fmt: skip
+            seconds.append(time.perf_counter() - started)
+        return answer.shape[1] - ids.shape[1] - 1, seconds[1] - seconds[0]
+
+    return decode
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--gguf", type=Path)
+    parser.add_argument("--prompts", type=int, default=8)
+    parser.add_argument("--tokens", type=int, default=48)
+    parser.add_argument("--quick", action="store_true", help="leave out fp32 and transformers")
+    args = parser.parse_args()
+
+    print(f"{processor()}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}, ")
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads\n")
+    print("| figure | wanted | measured |\n|---|---|---|")
+    done = subprocess.run([sys.executable, "-c", LOADING], capture_output=True, text=True, check=True)
+    seconds, gigabytes = map(float, done.stdout.split())
+    row("load from disk, int8, process start included, s", "5", f"{seconds:.1f}")
+    row("resident memory, 0.5B int8, 1,864 tokens of context used, GB", "1.3", f"{gigabytes:.2f}")
+
+    ours = Ours("int8")
+    fim = fim_prompts(args.folder, args.prompts, ours.engine)
+    humaneval = humaneval_prompts(ours.engine)[: args.prompts]
+    int8_rows(ours, fim, args.tokens)
+    if args.gguf is not None and importlib.util.find_spec("llama_cpp"):
+        for guesses, name in ((0, "plain"), (3, "with its prompt lookup of 3"), (10, "of 10")):
+            peer = llama_cpp(args.gguf, guesses)
+            row(f"FIM, staged int8 / llama.cpp {name}", "1.7", against(peer, ours, fim, args.tokens))
+            del peer
+            gc.collect()
+    if not args.quick:
+        ours = Ours("fp32")
+        fp32_rows(ours, fim, humaneval, args.tokens)
+        for options in ({}, {"prompt_lookup_num_tokens": 10}):
+            peer = transformers_generate(**options)
+            name = "prompt lookup of 10" if options else "greedy"
+            row(f"FIM, staged fp32 / transformers {name}", "5", against(peer, ours, fim, args.tokens))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
