@@ -41,24 +41,22 @@ async function trigger({ server, wishes }: Draftline): Promise<void> {
   }
 }
 
-/** Colour the last suggestion in the text if it was accepted, else show it on a page. */
+/** Colour the newest suggestion that was accepted here, else show the newest on a page. */
 async function showOrigins(draftline: Draftline): Promise<void> {
-  const { server, last, view } = draftline;
-  const figures = last.last && (await server.origins(last.last.uri));
-  const editor = window.visibleTextEditors.find(({ document }) => document.uri.toString() === last.last?.uri);
-  if (!last.last || !figures) {
-    tellNone();
-  } else if (!editor || !view.colour(editor, last.last, figures)) {
-    await view.showPage(nameOf(last.last.uri), figures);
+  const editor = window.activeTextEditor;
+  const uri = editor?.document.uri.toString();
+  const here = draftline.suggestions.newestFirst.filter((suggestion) => suggestion.uri === uri);
+  if (!editor || !here.some((suggestion) => draftline.view.colour(editor, suggestion))) {
+    await showLast(draftline);
   }
 }
 
-async function showLast({ server, last, view }: Draftline): Promise<void> {
-  const figures = last.last && (await server.origins(last.last.uri));
-  if (last.last && figures) {
-    await view.showPage(nameOf(last.last.uri), figures);
+async function showLast({ suggestions, view }: Draftline): Promise<void> {
+  const [newest] = suggestions.newestFirst;
+  if (newest) {
+    await view.showPage(newest);
   } else {
-    tellNone();
+    void window.showInformationMessage("Draftline has not suggested anything in this window yet.");
   }
 }
 
@@ -66,12 +64,4 @@ async function openReport({ server: { state } }: Draftline): Promise<void> {
   if (state.kind === "ready" && state.status.report !== undefined) {
     await env.openExternal(Uri.file(state.status.report));
   }
-}
-
-function tellNone(): void {
-  void window.showInformationMessage("Draftline has not suggested anything in this window yet.");
-}
-
-function nameOf(uri: string): string {
-  return Uri.parse(uri).path.split("/").at(-1) ?? "";
 }

@@ -10,17 +10,17 @@ import {
 } from "vscode";
 import { beside, candidates, type Machine } from "./findProgram";
 import { Installer } from "./install";
-import { LastSuggestion } from "./lastSuggestion";
 import { setUp } from "./modelSetup";
 import { OriginsView } from "./originsView";
 import { Server } from "./server";
 import { serverOptions, serverSettings, type Manifest } from "./serverOptions";
 import { StatusBar } from "./statusBar";
+import { Suggestions } from "./suggestions";
 import { UserWishes } from "./wishes";
 
 export class Draftline implements Disposable {
   readonly wishes: UserWishes;
-  readonly last = new LastSuggestion();
+  readonly suggestions = new Suggestions();
   readonly view = new OriginsView();
   readonly server: Server;
   private readonly installer: Installer;
@@ -40,12 +40,15 @@ export class Draftline implements Disposable {
     this.installer = new Installer(context, machine, log);
     this.server = new Server(log, {
       wanted: (document) => this.wishes.silence(document.languageId) === undefined,
-      received: (document, position, items) => this.last.received(document, position, items),
+      received: (document, position, items) => {
+        const asked = this.server.origins(document.uri.toString());
+        void this.suggestions.received(document, position, items, asked);
+      },
     });
     const restarting = ["draftline.path", ...serverSettings(this.manifest).keys()];
     this.owned = [
       this.wishes,
-      this.last,
+      this.suggestions,
       this.view,
       this.server,
       new StatusBar(this.server, this.wishes),

@@ -1,10 +1,10 @@
 /** Installing the server into an environment of this extension's own, when the user asks for it. */
 import { spawn } from "node:child_process";
-import { mkdir, readdir, writeFile, readFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import { ProgressLocation, window, type CancellationToken, type ExtensionContext, type LogOutputChannel } from "vscode";
-import { type Machine } from "./findProgram";
+import type { Machine } from "./findProgram";
 import { installSteps, PYTHONS, pythons } from "./installSteps";
 
 const STAMP = "draftline-wheel";

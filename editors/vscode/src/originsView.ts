@@ -12,8 +12,8 @@ import {
   type TextEditor,
   type TextEditorDecorationType,
 } from "vscode";
-import { MEANING, ORIGINS, count, spans, startOf, summary, type Figures, type Origin, type Span } from "./origins";
-import type { Last } from "./lastSuggestion";
+import { MEANING, ORIGINS, count, spans, summary, type Figures, type Origin, type Span } from "./origins";
+import type { Suggestion } from "./suggestions";
 
 const SCHEME = "draftline";
 
@@ -58,18 +58,20 @@ export class OriginsView implements Disposable {
   }
 
   /** Colour the suggestion where it was accepted in full or in part; false if it was not. */
-  colour(editor: TextEditor, last: Last, figures: Figures): boolean {
-    const start = startOf(last.item, last.at, figures.text);
-    const found = start ? spans(figures, start, lines(editor.document)) : [];
+  colour(editor: TextEditor, { start, figures }: Suggestion): boolean {
+    const found = spans(figures, start, lines(editor.document));
     if (!found.length) {
       return false;
     }
+    this.hide();
     this.paint(editor, found, figures);
+    this.coloured = editor;
     return true;
   }
 
   /** Show it on a page beside the text. */
-  async showPage(name: string, figures: Figures): Promise<void> {
+  async showPage({ uri, figures }: Suggestion): Promise<void> {
+    const name = Uri.parse(uri).path.split("/").at(-1);
     const counted = count(figures);
     const legend = ORIGINS.map((origin) => `${origin}: ${MEANING[origin]}, ${counted[origin]}`);
     const heading = [`The last suggestion in ${name}`, summary(figures), "", ...legend, "", ""];
@@ -88,7 +90,7 @@ export class OriginsView implements Disposable {
       return { origin, start: { line, character: 0 }, end: { line, character: origin.length } };
     });
     const found = spans(figures, { line: first, character: 0 }, lines(document));
-    this.paint(editor, [...named, ...found], undefined);
+    this.paint(editor, [...named, ...found]);
   }
 
   dispose(): void {
@@ -99,8 +101,7 @@ export class OriginsView implements Disposable {
   }
 
   /** Colour the spans, and with `figures` say behind the last line what the colours mean. */
-  private paint(editor: TextEditor, found: Span[], figures: Figures | undefined): void {
-    this.hide();
+  private paint(editor: TextEditor, found: Span[], figures?: Figures): void {
     const counted = figures && count(figures);
     const endLine = Math.max(...found.map(({ end }) => end.line));
     const behind = editor.document.lineAt(endLine).range.end;
@@ -116,7 +117,7 @@ export class OriginsView implements Disposable {
           range: new Range(behind, behind),
           renderOptions: {
             after: {
-              contentText: ` ${origin} ${counted[origin]} `,
+              contentText: `\u00a0${origin} ${counted[origin]}\u00a0`,
               backgroundColor: new ThemeColor(`draftline.${origin}`),
               margin: "0 0 0 1em",
             },
@@ -125,7 +126,6 @@ export class OriginsView implements Disposable {
       }
       editor.setDecorations(this.colours[origin], options);
     }
-    this.coloured = editor;
   }
 }
 

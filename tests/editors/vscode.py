@@ -1,0 +1,320 @@
+"""VS Code driven by keys and screen: code-server's workbench in Chromium, with our extension in it.
+
+``DRAFTLINE_VSCODE`` names the folder that ``vscode_install.sh`` filled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+ROOT = Path(__file__).parents[2]
+EXTENSION = ROOT / "editors" / "vscode"
+PATIENCE = 60.0  # seconds after which a test gives up; a busy machine may need many
+
+_QUIET = {
+    "editor.inlineSuggest.enabled": True,
+    "editor.quickSuggestions": {"other": "off", "comments": "off", "strings": "off"},
+    "editor.suggestOnTriggerCharacters": False,
+    "editor.wordBasedSuggestions": "off",
+    "editor.autoClosingBrackets": "never",
+    "editor.minimap.enabled": False,
+    "files.autoSave": "off",
+    "workbench.startupEditor": "none",
+    "workbench.editor.useModal": "off",
+    "workbench.tips.enabled": False,
+    "workbench.secondarySideBar.defaultVisibility": "hidden",
+    "chat.disableAIFeatures": True,
+    "git.enabled": False,
+    "update.mode": "none",
+    "telemetry.telemetryLevel": "off",
+    "security.workspace.trust.enabled": False,
+    "security.workspace.trust.startupPrompt": "never",
+    "security.workspace.trust.banner": "never",
+}
+_OF_MACHINE = {"draftline.path"}
+KEYS = {
+    "ctrl+alt+w": "acceptWord",
+    "ctrl+alt+l": "acceptLine",
+    "ctrl+alt+t": "trigger",
+    "ctrl+alt+g": "toggle",
+}
+_CHROMIUM = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+def why_not() -> str | None:
+    """What is missing for these tests; None if nothing is."""
+    if not (home := os.environ.get("DRAFTLINE_VSCODE")) or not _entry(Path(home)).exists():
+        return "VS Code is not installed: run tests/editors/vscode_install.sh and set DRAFTLINE_VSCODE"
+    if chromium() is None:
+        return "Chromium is not installed"
+    try:
+        import playwright.sync_api  # noqa: F401
+    except ImportError:
+        return "playwright is not installed"
+    if not (EXTENSION / "node_modules" / "esbuild").exists():
+        return "the extension's packages are not installed: run npm ci --ignore-scripts in editors/vscode"
+    return None
+
+
+def chromium() -> str | None:
+    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+def _entry(home: Path) -> Path:
+    return home / "node_modules" / "code-server" / "out" / "node" / "entry.js"
+
+
+def wait(what: str, condition: Callable[[], Any], patience: float = PATIENCE) -> Any:
+    """What ``condition`` gives as soon as it is true."""
+    end = time.monotonic() + patience
+    while not (value := condition()):
+        assert time.monotonic() < end, f"waited in vain for {what}"
+        time.sleep(0.05)
+    return value
+
+
+class VSCode:
+    """An installation of its own in ``home``, with our extension as it is built from the sources now."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self._script = home / "script.json"
+        self._generations = home / "generations"
+        self._starts = home / "starts"
+        self.setup_log = home / "model-setup-ran"
+        self.program = home / "programs" / "draftline"
+        self._extensions = home / "extensions"
+        self._user = home / "user"
+        for folder in ("User", "Machine"):
+            (self._user / folder).mkdir(parents=True)
+        self.port = _free_port()
+        self._install_extension()
+        self._write_program()
+        keys = [{"key": key, "command": f"draftline.{name}"} for key, name in KEYS.items()]
+        (self._user / "User" / "keybindings.json").write_text(json.dumps(keys), encoding="utf-8")
+        self.serve({})
+        self.set({})
+
+    def _install_extension(self) -> None:
+        subprocess.run(["node", "scripts/bundle.mjs"], cwd=EXTENSION, check=True)
+        target = self._extensions / "draftline.draftline-0.1.0"
+        (target / "dist").mkdir(parents=True)
+        shutil.copyfile(EXTENSION / "dist" / "extension.js", target / "dist" / "extension.js")
+        (target / "dist" / "draftline-0.1.0-py3-none-any.whl").touch()  # never installed here
+        for name in ("package.json", "icon.png", "README.md"):
+            shutil.copyfile(EXTENSION / name, target / name)
+
+    def _write_program(self) -> None:
+        """A `draftline` that starts the scripted server, and a `model-setup` that notes its arguments."""
+        self.program.parent.mkdir()
+        python, script = shlex.quote(sys.executable), shlex.quote(str(self._script))
+        data = shlex.quote(str(self.home / "data"))
+        lines = [
+            "#!/bin/sh",
+            f"export PYTHONPATH={shlex.quote(str(ROOT))} DRAFTLINE_HOME={data}",
+            f"echo $$ >> {shlex.quote(str(self._starts))}",
+            f'exec {python} -m tests.lsp_server.scripted_server "$(cat {script})"',
+        ]
+        noting = ["#!/bin/sh", f'echo "$@" > {shlex.quote(str(self.setup_log))}', "echo done"]
+        self.program.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        (self.program.parent / "model-setup").write_text("\n".join(noting) + "\n", encoding="utf-8")
+        for program in self.program.parent.iterdir():
+            program.chmod(0o755)
+
+    def serve(self, answers: dict[str, str], **options: Any) -> None:
+        """What the servers started from now on say, see ``scripted_server``; forgets the earlier ones."""
+        script = {"answers": answers, "delay": 0.0, "load": "ok", "log": str(self._generations), **options}
+        self._script.write_text(json.dumps(script), encoding="utf-8")
+        for log in (self._generations, self._starts, self.setup_log):
+            log.unlink(missing_ok=True)
+
+    def set(self, settings: dict[str, Any]) -> None:
+        """Write the settings, for windows that are opened from now on.
+
+        As in any window on another machine, those of scope "machine" are not among the user's own.
+        """
+        machine = {"draftline.path": str(self.program)}
+        machine |= {name: value for name, value in settings.items() if name in _OF_MACHINE}
+        user = _QUIET | {name: value for name, value in settings.items() if name not in _OF_MACHINE}
+        for folder, each in (("Machine", machine), ("User", user)):
+            (self._user / folder / "settings.json").write_text(json.dumps(each, indent=2), encoding="utf-8")
+
+    def user_settings(self) -> dict[str, Any]:
+        settings: dict[str, Any] = json.loads((self._user / "User" / "settings.json").read_text("utf-8"))
+        return settings
+
+    def generations(self) -> int:
+        """How often the model was asked to write something."""
+        return len(_lines(self._generations))
+
+    def servers(self) -> list[int]:
+        """The process of each server that was started."""
+        return [int(line) for line in _lines(self._starts)]
+
+    @contextmanager
+    def running(self) -> Iterator[VSCode]:
+        installed = Path(os.environ["DRAFTLINE_VSCODE"])
+        config = self.home / "config.yaml"
+        config.write_text(f"auth: none\nbind-addr: 127.0.0.1:{self.port}\ncert: false\n", encoding="utf-8")
+        options = {"config": config, "user-data-dir": self._user, "extensions-dir": self._extensions}
+        command = [str(installed / "bin" / "node"), str(_entry(installed))]
+        command += [word for name, path in options.items() for word in (f"--{name}", str(path))]
+        command += ["--disable-telemetry", "--disable-update-check", "--disable-getting-started-override"]
+        command += ["--ignore-last-opened"]
+        environment = {**os.environ, "EXTENSIONS_GALLERY": '{"serviceUrl":""}'}
+        environment |= {"HOME": str(self.home), "PATH": "/usr/bin:/bin"}  # no draftline of this machine's own
+        with (self.home / "code-server.log").open("wb") as log:
+            process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+            try:
+                wait("code-server", self._healthy)
+                yield self
+            finally:
+                process.terminate()
+                try:
+                    process.wait(10)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+
+    def _healthy(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/healthz", timeout=2) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
+
+class Window:
+    """A window on one folder. What it shows is read from the screen, what it saved from the disk."""
+
+    def __init__(self, page: Page, vscode: VSCode, folder: Path) -> None:
+        self.page, self.vscode, self.folder = page, vscode, folder
+        page.goto(f"http://127.0.0.1:{vscode.port}/?folder={folder}")
+        page.wait_for_selector(".monaco-workbench .explorer-folders-view", timeout=PATIENCE * 1000)
+
+    def open(self, name: str) -> None:
+        """Open a file of the folder and put the cursor at its end."""
+        row = self.page.locator(f'.explorer-folders-view .monaco-list-row[aria-label*="{name}"]')
+        row.dblclick(timeout=PATIENCE * 1000)
+        self.page.wait_for_selector(f'.tab.active[data-resource-name="{name}"]', timeout=PATIENCE * 1000)
+        self.focus()
+
+    def focus(self) -> None:
+        """Put the cursor at the end of the text."""
+        self.page.locator(".editor-group-container.active .monaco-editor .view-lines").click()
+        self.page.keyboard.press("Control+End")
+
+    def type(self, text: str) -> None:
+        self.page.wait_for_selector(".editor-instance .monaco-editor.focused")
+        self.page.keyboard.type(text, delay=20)
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            self.page.keyboard.press(key)
+
+    def change_folder_settings(self, settings: dict[str, Any]) -> None:
+        """Write the folder's settings in the editor, which then notices; code-server watches no files."""
+        self.run("Preferences: Open Workspace Settings (JSON)", ours=False)
+        self.page.wait_for_selector('.tab.active[data-resource-name="settings.json"]')
+        self.focus()
+        self.press("Control+a")
+        self.page.keyboard.insert_text(json.dumps(settings))
+        self.press("Control+s")
+
+    def run(self, title: str, *, ours: bool = True) -> None:
+        """A command from the palette."""
+        self.page.keyboard.press("F1")
+        box = self.page.locator(".quick-input-widget input.input")
+        box.wait_for(state="visible", timeout=PATIENCE * 1000)
+        box.fill(f">Draftline: {title}" if ours else f">{title}")
+        row = self.page.locator(".quick-input-widget .monaco-list-row", has_text=title).first
+        row.click(timeout=PATIENCE * 1000)
+
+    def ghost(self) -> str:
+        """The ghost text on the screen, its lines joined; empty if there is none."""
+        inline = self.page.locator(".ghost-text-decoration, .ghost-text-decoration-preview").all_inner_texts()
+        below = self.page.locator(
+            ".ghost-text .view-line, .suggest-preview-text .view-line"
+        ).all_inner_texts()
+        lines = ["".join(inline), *below]
+        return "\n".join(lines).replace("\xa0", " ").rstrip("\n")
+
+    def wait_for_ghost(self, text: str) -> None:
+        wait(f"the ghost text {text!r}, not {self.ghost()!r}", lambda: text in self.ghost())
+
+    def wait_for_no_ghost(self) -> None:
+        wait("the ghost to leave", lambda: not self.ghost())
+
+    @property
+    def status(self) -> Locator:
+        return self.page.locator('.statusbar-item[id*="draftline"]')
+
+    def wait_for_status(self, text: str) -> None:
+        """Text of the status bar item's label, which says what its tooltip says."""
+        wait(
+            f"the status {text!r}",
+            lambda: any(text in label for label in self._labels()),
+        )
+
+    def _labels(self) -> list[str]:
+        return [item.get_attribute("aria-label") or "" for item in self.status.all()]
+
+    def saved(self, name: str) -> str:
+        """Save the file that is being edited, and read it."""
+        self.page.keyboard.press("Control+S")
+        tab = f'.tab.active[data-resource-name="{name}"].dirty'
+        wait("the file to be saved", lambda: not self.page.locator(tab).count())
+        return (self.folder / name).read_bytes().decode("utf-8")
+
+    def picture(self, name: str) -> None:
+        """Keep a screenshot, to be looked at."""
+        folder = Path(os.environ.get("DRAFTLINE_SCREENS") or self.vscode.home / "pictures")
+        folder.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=folder / f"vscode-{name}.png")
+
+
+@contextmanager
+def browser() -> Iterator[Callable[[], Page]]:
+    """Gives a function that opens pages."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        it = playwright.chromium.launch(executable_path=chromium(), args=_CHROMIUM)
+        try:
+            yield lambda: it.new_page(viewport={"width": 1100, "height": 700})
+        finally:
+            it.close()
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text("utf-8").splitlines() if path.exists() else []
+
+
+def _free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port: int = listening.getsockname()[1]
+        return port
