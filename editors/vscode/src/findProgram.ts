@@ -25,13 +25,13 @@ export function candidates(machine: Machine, wanted: Wanted): string[] {
   const environments = wanted.trustedFolders.flatMap((folder) =>
     [".venv", "venv", "env"].map((name) => path.join(folder, name)),
   );
-  const folders = [
-    ...environments.map((environment) => scriptsOf(environment, machine)),
-    ...searchPath(machine),
-    ...toolFolders(machine),
-    scriptsOf(wanted.privateEnvironment, machine),
+  return [
+    ...environments.map((environment) => inEnvironment(environment, "draftline", machine)),
+    ...[...searchPath(machine), ...toolFolders(machine)].map((folder) =>
+      path.join(folder, executable("draftline", machine)),
+    ),
+    inEnvironment(wanted.privateEnvironment, "draftline", machine),
   ];
-  return folders.map((folder) => path.join(folder, executable("draftline", machine)));
 }
 
 /** Another of our programs, installed beside `program`. */
@@ -40,17 +40,21 @@ export function beside(program: string, name: string, machine: Machine): string 
   return path.join(path.dirname(program), executable(name, machine));
 }
 
-/** The folder of a virtual environment's programs. */
-export function scriptsOf(environment: string, machine: Machine): string {
+/** A program of a virtual environment. */
+export function inEnvironment(environment: string, name: string, machine: Machine): string {
+  return pathOf(machine).join(scriptsOf(environment, machine), executable(name, machine));
+}
+
+function scriptsOf(environment: string, machine: Machine): string {
   return pathOf(machine).join(environment, machine.platform === "win32" ? "Scripts" : "bin");
 }
 
-export function executable(name: string, machine: Machine): string {
+function executable(name: string, machine: Machine): string {
   return machine.platform === "win32" ? `${name}.exe` : name;
 }
 
 /** The absolute folders of `PATH`. A relative one would depend on which folder is open. */
-export function searchPath(machine: Machine): string[] {
+function searchPath(machine: Machine): string[] {
   const path = pathOf(machine);
   // Windows spells it "Path", and a copy of the environment is case-sensitive
   const key = Object.keys(machine.environment).find((name) => name.toUpperCase() === "PATH");

@@ -1,5 +1,5 @@
 /** What is run to install the server into an environment of its own. Knows no editor and runs nothing. */
-import { executable, scriptsOf, type Machine } from "./findProgram";
+import { inEnvironment, type Machine } from "./findProgram";
 
 export interface Step {
   title: string;
@@ -39,7 +39,7 @@ export function installSteps(
     : ["venv", "--seed", "--clear", "--python", "3.12", environment];
   const pip = (title: string, wanted: string[], optional?: boolean): Step => ({
     title,
-    command: `${scriptsOf(environment, machine)}${machine.platform === "win32" ? "\\" : "/"}${executable("python", machine)}`,
+    command: inEnvironment(environment, "python", machine),
     arguments: ["-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off", ...wanted],
     optional,
   });

@@ -25,6 +25,9 @@ function choices(state: State, wishes: UserWishes): Choice[] {
   if (state.kind === "missing") {
     offer("cloud-download", "Install Draftline into a private environment", "install");
   }
+  if (state.kind === "failed" && workspace.isTrusted) {
+    offer("tools", "Set up this repository, and fetch the model if it is missing", "setUp");
+  }
   offer("circle-slash", `Turn suggestions ${wishes.read().enabled ? "off" : "on"}`, "toggle");
   if (language !== undefined) {
     const turn = languageWanted(wishes.read().languages, language) ? "off" : "on";
@@ -34,7 +37,7 @@ function choices(state: State, wishes: UserWishes): Choice[] {
   offer("output", "Show log", "showLog");
   offer("list-selection", "Show last suggestion", "showLast");
   offer("symbol-color", "Show or hide token origins of the last suggestion", "showOrigins");
-  if (workspace.isTrusted) {
+  if (state.kind !== "failed" && workspace.isTrusted) {
     offer("tools", "Set up this repository", "setUp");
   }
   offer("debug-restart", "Restart", "restart");
