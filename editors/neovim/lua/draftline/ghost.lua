@@ -154,12 +154,18 @@ function M.attach(_, bufnr)
     return M.refresh(bufnr)
   end
   ghosts[bufnr] = { items = {}, index = 1, browsing = false, right = '', serial = 0 }
-  api.nvim_create_autocmd({ 'InsertEnter', 'CursorMovedI', 'TextChangedI', 'TextChangedP' }, {
+  local function changed()
+    M.refresh(bufnr)
+  end
+  api.nvim_create_autocmd({ 'CursorMovedI', 'TextChangedI', 'TextChangedP' }, {
     group = group,
     buffer = bufnr,
-    callback = function()
-      M.refresh(bufnr)
-    end,
+    callback = changed,
+  })
+  api.nvim_create_autocmd('InsertEnter', {
+    group = group,
+    buffer = bufnr,
+    callback = vim.schedule_wrap(changed), -- the mode is still the one before
   })
   api.nvim_create_autocmd({ 'InsertLeave', 'BufLeave' }, {
     group = group,

@@ -105,7 +105,7 @@ function M.report()
   local lines = { { 'Draftline: ' .. now.state .. (now.why and ': ' .. now.why or '') } }
   if not server then
     lines = { { 'Draftline: no server is running; see :checkhealth draftline' } }
-    return api.nvim_echo(lines, false, {})
+    return api.nvim_echo(lines, true, {})
   end
   client.request(server, 'draftline/status', {}, bufnr, function(answer)
     told(answer)
@@ -119,7 +119,7 @@ function M.report()
     end
     local drawn = config.current.native and 'vim.lsp.inline_completion' or 'Draftline'
     lines[#lines + 1] = { ', drawn by ' .. drawn }
-    api.nvim_echo(lines, false, {})
+    api.nvim_echo(lines, true, {})
   end)
 end
 
