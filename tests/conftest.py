@@ -11,6 +11,10 @@ import pytest
 
 from model_setup.presets import Preset, default_preset, find_preset
 
+# Test processes share the cores: a thread that waits for the others must not keep one busy. Read when torch
+# is loaded, so it stands before anything that does.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 _USERS_HOME = os.environ.get("DRAFTLINE_HOME")
 
 # a test says what is right, not how fast this machine is just now
