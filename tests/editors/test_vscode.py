@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.editors.vscode import VSCode, Window, browser, wait, why_not
+from tests.editors.vscode import PATIENCE, VSCode, Window, browser, wait, why_not
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -215,7 +216,7 @@ def test_the_status_tells_how_far_loading_is(vscode, window):
 def test_a_model_that_cannot_be_loaded_is_told(vscode, window):
     vscode.serve(PYTHON, load="The model is not installed; run `model-setup fetch`.")
     it = window(status="The model is not installed")
-    assert it.status.locator(".codicon-error").count() == 1
+    it.status.locator(".codicon-error").wait_for()
 
 
 def test_the_status_shows_that_a_suggestion_is_being_made(vscode, window):
@@ -227,13 +228,21 @@ def test_the_status_shows_that_a_suggestion_is_being_made(vscode, window):
     wait("rest", lambda: not it.status.locator(".codicon-loading").count())
 
 
-def test_a_missing_program_is_told_once_with_a_way_out(vscode, window):
+def test_a_missing_program_is_told_and_installed_when_asked(vscode, window):
     vscode.serve(PYTHON)
     vscode.set({"draftline.path": ""})
     it = window(status="not installed")
     it.page.get_by_role("button", name="Install…").click()
     it.page.get_by_text("into an environment of its own?").wait_for()
-    assert vscode.servers() == []
+    it.picture("install")
+    assert not vscode.private_environment.exists()
+    it.page.get_by_role("button", name="Install", exact=True).click()
+    try:
+        it.page.get_by_text("Draftline is installed.").first.wait_for(timeout=PATIENCE * 1000)
+        it.wait_for_status("Ready")
+        assert len(vscode.servers()) == 1
+    finally:
+        shutil.rmtree(vscode.private_environment, ignore_errors=True)
 
 
 def test_a_killed_server_is_started_again(vscode, window):

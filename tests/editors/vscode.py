@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -111,6 +112,9 @@ class VSCode:
         for folder in ("User", "Machine"):
             (self._user / folder).mkdir(parents=True)
         self.port = _free_port()
+        self._path = home / "path"
+        self._path.mkdir()
+        (self._path / "python3").symlink_to(sys.executable)
         self._install_extension()
         self._write_program()
         keys = [{"key": key, "command": f"draftline.{name}"} for key, name in KEYS.items()]
@@ -123,7 +127,7 @@ class VSCode:
         target = self._extensions / "draftline.draftline-0.1.0"
         (target / "dist").mkdir(parents=True)
         shutil.copyfile(EXTENSION / "dist" / "extension.js", target / "dist" / "extension.js")
-        (target / "dist" / "draftline-0.1.0-py3-none-any.whl").touch()  # never installed here
+        _write_wheel(target / "dist" / "draftline-0.1.0-py3-none-any.whl", self.program)
         for name in ("package.json", "icon.png", "README.md"):
             shutil.copyfile(EXTENSION / name, target / name)
 
@@ -143,6 +147,10 @@ class VSCode:
         (self.program.parent / "model-setup").write_text("\n".join(noting) + "\n", encoding="utf-8")
         for program in self.program.parent.iterdir():
             program.chmod(0o755)
+
+    @property
+    def private_environment(self) -> Path:
+        return self._user / "User" / "globalStorage" / "draftline.draftline" / "environment"
 
     def serve(self, answers: dict[str, str], **options: Any) -> None:
         """What the servers started from now on say, see ``scripted_server``; forgets the earlier ones."""
@@ -185,7 +193,9 @@ class VSCode:
         command += ["--disable-telemetry", "--disable-update-check", "--disable-getting-started-override"]
         command += ["--ignore-last-opened"]
         environment = {**os.environ, "EXTENSIONS_GALLERY": '{"serviceUrl":""}'}
-        environment |= {"HOME": str(self.home), "PATH": "/usr/bin:/bin"}  # no draftline of this machine's own
+        # no draftline of this machine's own, and a pip that installs our small wheel alone
+        environment |= {"HOME": str(self.home), "PATH": f"{self._path}:/usr/bin:/bin"}
+        environment |= {"PIP_NO_INDEX": "1", "PIP_NO_DEPS": "1"}
         with (self.home / "code-server.log").open("wb") as log:
             process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
             try:
@@ -307,6 +317,24 @@ def browser() -> Iterator[Callable[[], Page]]:
             yield lambda: it.new_page(viewport={"width": 1100, "height": 700})
         finally:
             it.close()
+
+
+def _write_wheel(path: Path, program: Path) -> None:
+    """A package with a command `draftline` that runs ``program``."""
+    info = "draftline-0.1.0.dist-info"
+    run = (
+        f"import os, sys\n\ndef main():\n    os.execv({str(program)!r}, [{str(program)!r}, *sys.argv[1:]])\n"
+    )
+    files = {
+        "draftline_stub.py": run,
+        f"{info}/METADATA": "Metadata-Version: 2.1\nName: draftline\nVersion: 0.1.0\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/entry_points.txt": "[console_scripts]\ndraftline = draftline_stub:main\n",
+    }
+    files[f"{info}/RECORD"] = "".join(f"{name},,\n" for name in [*files, f"{info}/RECORD"])
+    with zipfile.ZipFile(path, "w") as wheel:
+        for name, text in files.items():
+            wheel.writestr(name, text)
 
 
 def _lines(path: Path) -> list[str]:

@@ -65,7 +65,8 @@ export class Draftline implements Disposable {
 
   /** Find the program and start it, anew if it runs. One start after the other. */
   start(): Promise<void> {
-    this.starting = this.starting.then(() => this.startNow());
+    const failed = (error: unknown) => this.server.failed(`The server could not be started: ${error}`);
+    this.starting = this.starting.then(() => this.startNow()).catch(failed);
     return this.starting;
   }
 
@@ -87,6 +88,7 @@ export class Draftline implements Disposable {
   async setUp(): Promise<void> {
     const program = this.program && beside(this.program, "model-setup", this.machine);
     if (program === undefined) {
+      this.noticed = false;
       await this.noticeMissing();
     } else if (!existsSync(program)) {
       void window.showErrorMessage(`There is no ${program}; run model-setup in a terminal.`);

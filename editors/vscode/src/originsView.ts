@@ -73,7 +73,7 @@ export class OriginsView implements Disposable {
   async showPage({ uri, figures }: Suggestion): Promise<void> {
     const name = Uri.parse(uri).path.split("/").at(-1);
     const counted = count(figures);
-    const legend = ORIGINS.map((origin) => `${origin}: ${MEANING[origin]}, ${counted[origin]}`);
+    const legend = ORIGINS.map((origin) => `${origin} ${counted[origin]}: ${MEANING[origin]}`);
     const heading = [`The last suggestion in ${name}`, summary(figures), "", ...legend, "", ""];
     this.page = heading.join("\n") + figures.text;
     this.pages += 1; // the editor keeps the text of an address that it has read before
