@@ -20,6 +20,7 @@ local ORDER = { 'oracle', 'draft', 'draft2' }
 ---@field mark integer where the suggestion begins
 ---@field text string all of it
 ---@field length integer how many bytes of it were accepted
+---@field answered? boolean whether the server has told where its tokens come from
 ---@field figures? table what draftline/origins answered
 ---@field skipped? integer bytes of the server's text before this suggestion, typed before it was asked for
 
@@ -119,6 +120,7 @@ function M.accepted(item, length)
   -- Asked now: the next suggestion in this file will be another.
   local params = { textDocument = { uri = vim.uri_from_bufnr(bufnr) } }
   client.request(server, 'draftline/origins', params, bufnr, function(figures)
+    accepted.answered = true
     local text = figures and suggestion.unix(figures.text) or ''
     if figures and vim.endswith(text, item.text) then
       accepted.figures, accepted.skipped = figures, #text - #item.text
@@ -139,6 +141,9 @@ function M.toggle()
   end
   if last and last.figures and api.nvim_buf_is_valid(last.bufnr) then
     return draw(last)
+  end
+  if last and not last.answered then
+    return -- drawn when the answer comes
   end
   shown = false
   vim.notify('Draftline: accept a suggestion first, then its origins can be shown.')
