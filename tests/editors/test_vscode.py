@@ -60,11 +60,17 @@ def window(vscode: VSCode, new_page: Callable[[], Page], tmp_path: Path, request
         it.page.close()
 
 
-def test_ghost_text_appears_while_typing_and_tab_accepts_it(vscode, window):
-    vscode.serve(PYTHON)
+def with_suggestion(vscode: VSCode, window: Callable[[], Window], **script: int) -> Window:
+    """A window in which a suggestion has appeared while typing."""
+    vscode.serve(PYTHON, **script)
     it = window()
     it.type("def add(a, b):\n")
     it.wait_for_ghost("return a + b")
+    return it
+
+
+def test_ghost_text_appears_while_typing_and_tab_accepts_it(vscode, window):
+    it = with_suggestion(vscode, window)
     it.picture("ghost")
     it.press("Tab")
     it.wait_for_no_ghost()
@@ -72,20 +78,14 @@ def test_ghost_text_appears_while_typing_and_tab_accepts_it(vscode, window):
 
 
 def test_escape_dismisses_it(vscode, window):
-    vscode.serve(PYTHON)
-    it = window()
-    it.type("def add(a, b):\n")
-    it.wait_for_ghost("return a + b")
+    it = with_suggestion(vscode, window)
     it.press("Escape")
     it.wait_for_no_ghost()
     assert it.saved("a.py") == "def add(a, b):\n    "
 
 
 def test_typing_what_it_says_keeps_it_and_undo_takes_it_back(vscode, window):
-    vscode.serve(PYTHON)
-    it = window()
-    it.type("def add(a, b):\n")
-    it.wait_for_ghost("return a + b")
+    it = with_suggestion(vscode, window)
     it.type("retu")
     it.wait_for_ghost("rn a + b")
     it.press("Tab")
@@ -171,10 +171,7 @@ def test_toggled_off_nothing_is_asked(vscode, window):
 
 
 def test_toggling_hides_what_is_shown(vscode, window):
-    vscode.serve(PYTHON)
-    it = window()
-    it.type("def add(a, b):\n")
-    it.wait_for_ghost("return a + b")
+    it = with_suggestion(vscode, window)
     it.press("Control+Alt+g")
     it.wait_for_no_ghost()
 
@@ -272,10 +269,7 @@ def _alive(process: int) -> bool:
 
 
 def test_an_accepted_suggestion_shows_who_proposed_each_token(vscode, window):
-    vscode.serve(PYTHON, tokens_per_cycle=4)
-    it = window()
-    it.type("def add(a, b):\n")
-    it.wait_for_ghost("return a + b")
+    it = with_suggestion(vscode, window, tokens_per_cycle=4)
     it.press("Tab")
     it.wait_for_no_ghost()
     it.run("Show or Hide Token Origins")
@@ -300,10 +294,7 @@ def _backgrounds(it: Window) -> list[str]:
 
 
 def test_one_that_was_not_accepted_is_shown_on_a_page(vscode, window):
-    vscode.serve(PYTHON, tokens_per_cycle=4)
-    it = window()
-    it.type("def add(a, b):\n")
-    it.wait_for_ghost("return a + b")
+    it = with_suggestion(vscode, window, tokens_per_cycle=4)
     it.press("Escape")
     it.run("Show or Hide Token Origins")
     page = it.page.locator(".editor-group-container", has_text="Last suggestion")
