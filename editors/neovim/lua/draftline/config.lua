@@ -31,7 +31,7 @@ M.defaults = {
   debounce = 40,
   filetypes = {},
   with_popup = false,
-  native = vim.lsp.inline_completion ~= nil,
+  native = false,
   keys = {
     accept = '<Tab>',
     accept_word = '<M-Right>',
