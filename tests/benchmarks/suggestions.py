@@ -126,7 +126,7 @@ VARIANTS: dict[str, Variant] = {
     "all in the prefix": partial(pipeline, changed={"prompt.ANCHOR_LINES": 1 << 30}),
     "the line in the middle": partial(pipeline, changed={"prompt.ANCHOR_LINES": 1}),
     "without healing": partial(pipeline, changed={"prompt._MOST_HEALED": 0}),
-    "without trimming": partial(pipeline, changed={"completer.trim": lambda text, place, unfinished: text}),
+    "without trimming": partial(pipeline, changed={"completer.trim": lambda text, *_, **__: text}),
     "without repetition cut": partial(
         pipeline, changed={"stopping.first_repetition": lambda text, left: None}
     ),

@@ -127,7 +127,8 @@ def assert_same_caches(twin: Engine) -> None:
     oracle, draft = twin._oracle._reader, twin._draft
     length = draft.cache.length
     assert draft.text == oracle.text[:length]
-    assert len(oracle.text) - length <= 1  # an oracle that was asked last is ahead by the root
+    # the oracle is ahead by what it took of draft2's guesses, and by the root if it was asked last
+    assert len(oracle.text) - length <= 4
     ours, theirs = committed(draft.cache), committed(oracle.cache)
     assert all(torch.equal(mine, its[:, :length]) for mine, its in zip(ours, theirs, strict=True))
 

@@ -26,7 +26,7 @@ from tests.benchmarks.prompts import Prompt, decode, fim_prompts, humaneval_prom
 pytestmark = pytest.mark.slow
 
 PROMPTS = 10
-HUMANEVAL_TOKENS, FIM_TOKENS = 32, 24
+HUMANEVAL_TOKENS, FIM_TOKENS = 24, 16
 SEEDS, SAMPLED_TOKENS = 3, 16
 # Trees as large as they may get: the more rows, the more there is to go wrong
 CHEAP_ROWS = StepTimes((1, 16, 32), (1.0, 1.2, 1.6))

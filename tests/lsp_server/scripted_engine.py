@@ -84,8 +84,9 @@ class ScriptedEngine:
                 return
 
     def parts(self, prompt: list[int]) -> tuple[str, str]:
-        """The prefix and the suffix of a prompt."""
+        """The text before the cursor and the one behind it; the middle may have begun."""
         if 258 not in prompt:
             return self.tokenizer.decode(prompt), ""
-        middle = prompt.index(258)
-        return self.tokenizer.decode(prompt[:middle]), self.tokenizer.decode(prompt[middle:])
+        suffix, middle = prompt.index(258), prompt.index(259)
+        before = [*prompt[:suffix], *prompt[middle:]]
+        return self.tokenizer.decode(before), self.tokenizer.decode(prompt[suffix:middle])
