@@ -38,7 +38,8 @@ def recall_or_measure(
 
     weights, device: how the model is held and where. path: None measures every time. settled: called before
     measuring, waits until the machine does nothing else. What cannot be read there, is old, or was measured
-    on another machine is measured anew; that it cannot be written is no error.
+    on another machine is measured anew; that it cannot be written is no error. Times that cannot be true are
+    not kept.
     """
     if path is None:
         settled()
@@ -58,6 +59,8 @@ def recall_or_measure(
             return StepTimes(tuple(rows), tuple(entry["seconds"]))
     settled()
     times = reader.measure(rows)
+    if not _calm(times.seconds):
+        return times
     entries.append({"key": key, "measured": time.time(), "seconds": list(times.seconds)})
     _write(path, entries)
     return times
@@ -83,6 +86,11 @@ def _read(path: Path) -> list[dict[str, Any]]:
     return [entry for entry in content if _usable(entry)] if isinstance(content, list) else []
 
 
+def _calm(seconds: Sequence[float]) -> bool:
+    """Whether they can be true: more rows never take much less. Where they seem to, others had the cores."""
+    return all(later > 0.75 * max(seconds[: at + 1]) for at, later in enumerate(seconds[1:]))
+
+
 def _usable(entry: Any) -> bool:
     try:
         seconds, age = entry["seconds"], time.time() - entry["measured"]
@@ -91,6 +99,7 @@ def _usable(entry: Any) -> bool:
             0 <= age < KEPT_SECONDS
             and len(seconds) == len(entry["key"]["rows"])
             and all(isinstance(second, float) and 0 < second < math.inf for second in seconds)
+            and _calm(seconds)
         )
     except (TypeError, KeyError, IndexError):
         return False
