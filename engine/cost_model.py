@@ -101,9 +101,12 @@ def expected_tokens(alpha: float, gamma: int) -> float:
     return gamma + 1.0 if alpha >= 1 else (1 - alpha ** (gamma + 1)) / (1 - alpha)
 
 
-def improvement_factor(alpha: float, gamma: int, c: float) -> float:
-    """How many times faster than plain (theorem 3.8). c: a guess's time over the oracle's step."""
-    return expected_tokens(alpha, gamma) / (gamma * c + 1)
+def improvement_factor(alpha: float, gamma: int, c: float, check: float = 1.0) -> float:
+    """How many times faster than plain (theorem 3.8). c: a guess's time over the oracle's step.
+
+    check: the time of checking all guesses over a step's; the theorem assumes that they are the same.
+    """
+    return expected_tokens(alpha, gamma) / (gamma * c + check)
 
 
 def operations_factor(alpha: float, gamma: int, c_hat: float) -> float:
@@ -114,11 +117,11 @@ def operations_factor(alpha: float, gamma: int, c_hat: float) -> float:
 def best_gamma(alpha: float, c: float, most: int = 64, times: StepTimes | None = None) -> int:
     """The gamma of the largest improvement factor (3.5); 0 where none pays (corollary 3.9: alpha <= c).
 
-    times: of the oracle's pass by its rows, where more rows take longer; the theorem assumes that none do.
+    times: of the oracle's pass by its rows, where more rows take longer.
     """
 
     def factor(gamma: int) -> float:
         check = 1.0 if times is None else times(gamma + 1) / times(1)
-        return expected_tokens(alpha, gamma) / (gamma * c + check)
+        return improvement_factor(alpha, gamma, c, check)
 
     return max(range(most + 1), key=factor)

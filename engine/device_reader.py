@@ -81,8 +81,7 @@ class DeviceReader(Reader):
 
     def _step(self, rows: int, behind: int, head: bool) -> DeviceStep:
         """The step for so many rows and slots behind the text, captured when it is first needed."""
-        size = STEP_ROWS if rows <= STEP_ROWS else PREFILL_ROWS
-        width = STEP_ROWS if size == STEP_ROWS else PREFILL_ROWS
+        size = width = STEP_ROWS if rows <= STEP_ROWS else PREFILL_ROWS
         while width < behind:
             width *= 2
         key = (size, width, head)

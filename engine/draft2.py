@@ -6,6 +6,7 @@ import heapq
 import itertools
 import time
 from collections.abc import Sequence
+from operator import itemgetter
 
 from engine.cost_model import AcceptanceStatistics, BestSize, StepTimes
 from engine.lookup import Lookup, State
@@ -86,7 +87,7 @@ class Draft2:
         self._asked[node] = candidates = self._candidates(self._contexts[node], self._states[node])
         chances = [(token, chance) for token, (chance, _) in candidates.items()]
         if tree.shape == "chain":
-            chances = [] if tree.children[node] else sorted(chances, key=_chance, reverse=True)[:1]
+            chances = [] if tree.children[node] else sorted(chances, key=itemgetter(1), reverse=True)[:1]
         return chances
 
     def _stand_at(self, tree: TokenTree, node: int) -> None:
@@ -134,7 +135,3 @@ class Draft2:
                 if not agreed or candidates[token][0] < chance:
                     candidates[token] = (chance, feature)
         return candidates
-
-
-def _chance(candidate: tuple[int, float]) -> float:
-    return candidate[1]

@@ -68,12 +68,9 @@ class Row:
         Raises:
             DraftlineError: as `best`.
         """
-        logits = self._logits
-        largest = float(logits[_best(logits)])
-        ids = _likeliest(logits, np.flatnonzero(logits > -np.inf), k)
-        weights = np.exp(logits[ids].astype(np.float64) - largest)
-        total = np.exp(logits.astype(np.float64) - largest).sum()
-        return [(int(token), float(weight / total)) for token, weight in zip(ids, weights, strict=True)]
+        _best(self._logits)
+        ids = _likeliest(self._logits, np.flatnonzero(self._logits > -np.inf), k)
+        return list(zip(ids.tolist(), _shares(self._logits.astype(np.float64), ids), strict=True))
 
 
 class Sampler:
@@ -132,9 +129,7 @@ class Sampler:
         with np.errstate(divide="ignore"):
             values = np.log(law.p) + self.noise(position, law.ids)
         best = _likeliest(values, np.arange(len(values)), k)
-        weights = np.exp(values[best] - values[best[0]])
-        total = np.exp(values - values[best[0]]).sum()
-        return [(int(law.ids[at]), float(w / total)) for at, w in zip(best, weights, strict=True)]
+        return list(zip(law.ids[best].tolist(), _shares(values, best), strict=True))
 
     def uniform(self, position: int, stream: int) -> float:
         """A number in (0, 1) for this position, independent of the noise of other streams."""
@@ -183,6 +178,13 @@ def _likeliest(
     candidates = ids[values[ids] >= least]
     ranked: NDArray[np.int64] = candidates[np.lexsort((candidates, -values[candidates]))]
     return ranked[:k]
+
+
+def _shares(values: NDArray[np.float64], at: NDArray[np.int64]) -> list[float]:
+    """The softmax of ``values`` at the indices ``at``."""
+    weights = np.exp(values - values.max())
+    shares: list[float] = (weights[at] / weights.sum()).tolist()
+    return shares
 
 
 def _nucleus(p: NDArray[np.float64], top_p: float) -> NDArray[np.int64]:

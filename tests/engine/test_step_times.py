@@ -169,19 +169,27 @@ def test_a_failed_write_is_no_error_and_leaves_the_old_file(reader, path, monkey
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_times_of_a_busy_machine_are_not_kept(reader, path, monkeypatch):
-    """As measured once while tests had the cores: 32 rows seemed to take less than two."""
-    busy = (0.457, 1.027, 0.197)
-    monkeypatch.setattr(reader, "measure", lambda rows: StepTimes(tuple(rows), busy))
-    assert ask(reader, path).seconds == busy
+BUSY = (0.457, 1.027, 0.197)  # as measured while tests had the cores: eight rows cheaper than one
+
+
+def test_times_that_cannot_be_true_are_measured_again(reader, path, monkeypatch):
+    """What others take of the cores only ever makes a pass longer, so the shortest counts."""
+    found = iter([BUSY, (0.031, 0.9, 0.3), (0.5, 0.033, 0.038)])
+    monkeypatch.setattr(reader, "measure", lambda rows: StepTimes(tuple(rows), next(found)))
+    assert ask(reader, path).seconds == (0.031, 0.033, 0.038)
+    assert ask(reader, path).seconds == (0.031, 0.033, 0.038)  # from the file: nothing is left to be found
+
+
+def test_times_of_a_machine_that_stays_busy_are_not_kept(reader, path, monkeypatch):
+    monkeypatch.setattr(reader, "measure", lambda rows: StepTimes(tuple(rows), BUSY))
+    assert ask(reader, path).seconds == BUSY
     assert not path.exists()
-    monkeypatch.undo()
-    assert ask(reader, path) == ask(reader, path)
-    assert reader.measured == 1
 
 
 def test_an_engine_measures_its_oracle_and_its_draft_once(model, path, tmp_path, monkeypatch):
-    monkeypatch.setattr(step_times, "_calm", lambda seconds: True)  # whoever else has the cores just now
+    monkeypatch.setattr(
+        step_times, "_can_be_true", lambda seconds: True
+    )  # whoever else has the cores just now
     draft = write_model(tmp_path / "draft", num_hidden_layers=1)
     first = load(model, draft, weights="fp32", step_times=path)
     assert len(json.loads(path.read_text(encoding="utf-8"))) == 2
