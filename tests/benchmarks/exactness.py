@@ -16,13 +16,13 @@ stopped goes on. The exit code is 1 if any text differs.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import hashlib
 import json
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ import torch
 from engine import CancelToken, DraftlineError, Engine, SamplingParams, load
 from engine.sampling import Sampler
 from model_setup.store import general_trigram_path, resolve_model, sha256_of
+from tests.benchmarks.journal import Journal
 from tests.benchmarks.prompts import Decoded, Prompt, decode, fim_prompts, humaneval_prompts
 
 FIM_PROMPTS = 50
@@ -45,40 +46,24 @@ SAMPLED = [
 ]
 
 
-class Journal:
-    """Decodes with one engine, and remembers what was decoded, in ``path`` as well if there is one.
+Once = Callable[[Prompt, SamplingParams], Decoded]
+
+
+def decode_once(
+    engine: Engine, journal: Journal, made_of: dict[str, str | None], prompt: Prompt, params: SamplingParams
+) -> Decoded:
+    """Once for each prompt and ``params``; timed with the prompt's keys and values in the cache.
 
     made_of: what the engine is made of, and so what its texts may depend on.
     """
 
-    def __init__(self, path: Path | None, engine: Engine, made_of: dict[str, str | None]) -> None:
-        self._path = path
-        self._engine = engine
-        self._made_of = {"weights": engine.weights, "torch": str(torch.__version__), **made_of}
-        self._done: dict[str, Decoded] = {}
-        if path is None or not path.exists():
-            return
-        for line in path.read_text(encoding="utf-8").splitlines():
-            with contextlib.suppress(ValueError):  # half a line: the run was killed
-                record = json.loads(line)
-                self._done[_key(record["settings"])] = Decoded(**record["decoded"])
+    def measure() -> dict[str, Any]:
+        decode(engine, prompt, replace(params, max_tokens=1))
+        return asdict(decode(engine, prompt, params))
 
-    def decode(self, prompt: Prompt, params: SamplingParams) -> Decoded:
-        """Once for each prompt and ``params``; timed with the prompt's keys and values in the cache."""
-        ids = hashlib.sha256(json.dumps(prompt.ids).encode()).hexdigest()
-        settings = {**self._made_of, "prompt": prompt.name, "ids": ids, **asdict(params)}
-        key = _key(settings)
-        if key not in self._done:
-            decode(self._engine, prompt, replace(params, max_tokens=1))
-            self._done[key] = decoded = decode(self._engine, prompt, params)
-            if self._path is not None:
-                with self._path.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps({"settings": settings, "decoded": asdict(decoded)}) + "\n")
-        return self._done[key]
-
-
-def _key(settings: dict[str, Any]) -> str:
-    return json.dumps(settings, sort_keys=True)
+    ids = hashlib.sha256(json.dumps(prompt.ids).encode()).hexdigest()
+    settings = {**made_of, "prompt": prompt.name, "ids": ids, **asdict(params)}
+    return Decoded(**journal.once(settings, measure))
 
 
 @dataclass
@@ -126,7 +111,7 @@ def top_two_gap(engine: Engine, text: Sequence[int], params: SamplingParams) -> 
 
 
 def compare(
-    engine: Engine, journal: Journal, cases: Iterable[tuple[Prompt, list[SamplingParams]]]
+    engine: Engine, once: Once, cases: Iterable[tuple[Prompt, list[SamplingParams]]]
 ) -> dict[str, Total]:
     """Decode each prompt plain and with each of its settings; print what differs. Totals are by mode."""
     totals: dict[str, Total] = {}
@@ -135,7 +120,7 @@ def compare(
             alone = SamplingParams(
                 params.max_tokens, params.temperature, params.top_k, params.top_p, params.seed, mode="plain"
             )
-            plain, decoded = journal.decode(prompt, alone), journal.decode(prompt, params)
+            plain, decoded = once(prompt, alone), once(prompt, params)
             if params is settings[0] or params.temperature > 0:  # greedy settings share one plain text
                 totals.setdefault("plain", Total()).add(plain, False)
             at = first_difference(plain.tokens, decoded.tokens)
@@ -156,8 +141,14 @@ def check(weights: str, args: argparse.Namespace) -> int:
     engine = load(model, draft=args.draft, weights=weights)
     table = args.table or general_trigram_path(engine.tokenizer.fingerprint)
     engine.use_table(table)
-    draft = None if args.draft is None else args.draft.resolve().name
-    journal = Journal(args.output, engine, {"model": model.name, "draft": draft, "table": sha256_of(table)})
+    made_of = {
+        "model": model.name,
+        "weights": engine.weights,
+        "draft": None if args.draft is None else args.draft.resolve().name,
+        "table": sha256_of(table),
+        "torch": str(torch.__version__),
+    }
+    once = partial(decode_once, engine, Journal(args.output), made_of)
     kinds = {
         "HumanEval": humaneval_prompts(engine)[: args.limit],
         "FIM": fim_prompts(args.folder, FIM_PROMPTS, engine)[: args.limit],
@@ -180,7 +171,7 @@ def check(weights: str, args: argparse.Namespace) -> int:
         cases = {kind: [(prompt, settings) for prompt in prompts] for kind, prompts in kinds.items()}
     different = 0
     for kind, some in cases.items():
-        for mode, total in compare(engine, journal, some).items():
+        for mode, total in compare(engine, once, some).items():
             print(f"{weights:5} {kind:10} {mode:9}{total}", flush=True)
             different += total.differing
     return different
