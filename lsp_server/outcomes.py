@@ -47,16 +47,19 @@ class Outcomes:
 
         What is left of a suggestion that the user is typing is still the same one.
         """
+        right = lines[end.line][end.character :][:_RIGHT] or _END
+        shown = _Shown(self._number + 1, start, tuple(texts), right)
+        shown = _advanced(shown, _standing(shown, lines) or "")
         known = self._shown.get(uri)
-        if known and known.place == start and known.texts[0] == texts[0]:
+        if known and known.place == shown.place and known.texts[0] == shown.texts[0]:
+            self._shown[uri] = replace(shown, number=known.number, partly=known.partly)
             return known.number
         if known:
             self._end(uri, "rejected")
-        self._number += 1
+        self._number = shown.number
         self.counts["shown"] += 1
-        shown = _Shown(self._number, start, tuple(texts), lines[end.line][end.character :][:_RIGHT] or _END)
-        self._shown[uri] = _advanced(shown, _standing(shown, lines) or "")
-        return self._number
+        self._shown[uri] = shown
+        return shown.number
 
     def changed(self, uri: str, lines: Sequence[str]) -> None:
         """A document has become ``lines``."""

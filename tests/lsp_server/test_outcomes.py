@@ -89,6 +89,23 @@ def test_any_of_the_alternatives_may_be_accepted():
     assert desk.counts == {"shown": 1, "accepted": 1}
 
 
+def test_alternatives_that_are_asked_for_later_may_be_accepted_too():
+    desk = Desk("x = |", "foo()")
+    assert desk.show("foo()", "bar()") == desk.number
+    desk.insert("bar()")
+    assert desk.counts == {"shown": 1, "accepted": 1}
+
+
+def test_the_popup_s_item_stays_the_same_while_it_is_typed():
+    desk = Desk("json.lo|\n", "")
+    desk.outcomes = Outcomes()
+    start = Cursor(0, 5)
+    number = desk.show("loads(text)", start=start)
+    desk.insert("a")
+    assert desk.show("loads(text)", start=start) == number
+    assert desk.counts == {"shown": 1}
+
+
 def test_a_suggestion_elsewhere_or_of_another_text_takes_its_place():
     desk = Desk("x = |", "foo()")
     assert desk.show("bar()") != desk.number
