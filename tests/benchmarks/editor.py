@@ -73,10 +73,10 @@ class Editor:
         """(line, column) in the middle of so many lines with code, those about the file's middle."""
         middle = len(self.lines) // 2
         rows = [row for row in range(middle - LINES // 2, middle + LINES // 2) if len(self._code(row)) > 8]
-        rows = sorted(rows, key=lambda row: abs(row - middle))[:count]
-        starts = [len(self.lines[row]) - len(self.lines[row].lstrip()) for row in sorted(rows)]
+        nearest = sorted(rows, key=lambda row: abs(row - middle))[:count]
         return [
-            (row, start + len(self._code(row)) // 2) for row, start in zip(sorted(rows), starts, strict=True)
+            (row, self.lines[row].index(self._code(row)) + len(self._code(row)) // 2)
+            for row in sorted(nearest)
         ]
 
     def _code(self, row: int) -> str:

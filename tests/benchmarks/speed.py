@@ -4,8 +4,8 @@
 
 FOLDER holds Python files that the trigram table has not seen. --gguf: the file that llama.cpp runs, of the
 same model; without it llama.cpp is left out. Peers come with `pip install '.[bench]'`. Nothing else should
-run meanwhile. Each figure is minimum / median over its repetitions unless it is a ratio, which is of sums;
-what is compared takes turns. Prompts are read before decoding is timed.
+run meanwhile. A / B is minimum / median over repetitions, a ratio of texts is one of sums; what is compared
+takes turns. Prompts are read before decoding is timed.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def row(name: str, wanted: str, measured: str) -> None:
     print(f"| {name} | {wanted} | {measured} |", flush=True)
 
 
-def low_middle(values: Sequence[float], unit: str = "") -> str:
-    return f"{min(values):.2f} / {statistics.median(values):.2f}{unit}"
+def low_middle(values: Sequence[float]) -> str:
+    return f"{min(values):.2f} / {statistics.median(values):.2f}"
 
 
 class Ours:
@@ -120,10 +120,8 @@ def _rate(traces: Sequence[Trace]) -> float:
 
 
 def int8_rows(ours: Ours, fim: Sequence[Prompt], tokens: int) -> None:
-    print(f"| int8 step ms by rows | | {_steps(ours)} |")
-    short = Prompt("short", ours.engine.tokenizer.encode("def main():\n"), [])
-    rates = [1 / trace.seconds * trace.tokens for trace in (ours.decode(short, PLAIN, 32) for _ in range(5))]
-    row("plain int8, short context, tok/s", "34", f"{statistics.median(rates):.1f} (best {max(rates):.1f})")
+    row("int8 step ms by rows", "", _steps(ours))
+    row("plain int8, short context, tok/s", "34", _short_context(ours, tokens=32, times=5))
     for text in (100, 500):
         seconds = ours.passes((1, 8), text)
         row(f"8 rows / 1 row, int8, {text} positions", "1.25", _of_rows(seconds, 8))
@@ -135,10 +133,8 @@ def int8_rows(ours: Ours, fim: Sequence[Prompt], tokens: int) -> None:
 
 
 def fp32_rows(ours: Ours, fim: Sequence[Prompt], humaneval: Sequence[Prompt], tokens: int) -> None:
-    print(f"| fp32 step ms by rows | | {_steps(ours)} |")
-    short = Prompt("short", ours.engine.tokenizer.encode("def main():\n"), [])
-    rates = [trace.tokens / trace.seconds for trace in (ours.decode(short, PLAIN, 16) for _ in range(3))]
-    row("plain fp32, short context, tok/s", "7.5", f"{statistics.median(rates):.1f} (best {max(rates):.1f})")
+    row("fp32 step ms by rows", "", _steps(ours))
+    row("plain fp32, short context, tok/s", "7.5", _short_context(ours, tokens=16, times=3))
     seconds = ours.passes((1, 8, 16), 100)
     row("8 rows / 1 row, fp32", "1.0", _of_rows(seconds, 8))
     row("16 rows / 1 row, fp32", "1.3", _of_rows(seconds, 16))
@@ -149,6 +145,12 @@ def fp32_rows(ours: Ours, fim: Sequence[Prompt], humaneval: Sequence[Prompt], to
 def _steps(ours: Ours) -> str:
     times = ours.engine.step_times
     return ", ".join(f"{rows}: {1e3 * s:.1f}" for rows, s in zip(times.rows, times.seconds, strict=True))
+
+
+def _short_context(ours: Ours, tokens: int, times: int) -> str:
+    prompt = Prompt("short", ours.engine.tokenizer.encode("def main():\n"), [])
+    rates = [_rate([ours.decode(prompt, PLAIN, tokens)]) for _ in range(times)]
+    return f"{statistics.median(rates):.1f} (best {max(rates):.1f})"
 
 
 def _of_rows(seconds: dict[int, list[float]], rows: int) -> str:
@@ -163,7 +165,7 @@ def against(
     peer: Callable[[Prompt, int], tuple[int, float]], ours: Ours, prompts: Sequence[Prompt], n: int
 ) -> str:
     """Our staged decoding over the peer's, the two taking turns."""
-    mine, theirs, tokens, seconds = [], 0.0, 0, 0.0
+    mine, tokens, seconds = [], 0, 0.0
     for prompt in prompts:
         ours.decode(prompt, PLAIN, 1)
         mine.append(ours.decode(prompt, STAGED, n))
