@@ -82,7 +82,7 @@ def _script_files(wanted: Import, importer: Path) -> Iterator[Path]:
     completed = (base.with_name(base.name + suffix) for suffix in _RESOLUTION if base.name)
     indexes = (base / f"index{suffix}" for suffix in _RESOLUTION)
     for candidate in (base, *renamed, *completed, *indexes):
-        if candidate.is_file():
+        if os.path.isfile(candidate):  # noqa: PTH113, Path's raises where we may not look
             yield candidate
             return
 
@@ -108,4 +108,4 @@ def _python_files(wanted: Import, importer: Path, root: Path) -> Iterator[Path]:
 
 def _python_file(module: Path) -> Path | None:
     candidates = (module.with_name(f"{module.name}.py"), module / "__init__.py") if module.name else ()
-    return next((path for path in candidates if path.is_file()), None)
+    return next((path for path in candidates if os.path.isfile(path)), None)  # noqa: PTH113, as above

@@ -182,7 +182,7 @@ def _usable(paths: Iterable[Path], root: Path) -> set[Path]:
     for path in paths:
         try:
             real = path.resolve()
-        except (OSError, RuntimeError):  # RuntimeError: a loop of links, before Python 3.13
+        except (OSError, RuntimeError, ValueError):  # a loop of links, before Python 3.13; a null character
             continue
         if real.is_relative_to(root) and not unwanted_by_name(PurePath(path.name)):
             relative = real.relative_to(root)
@@ -203,7 +203,8 @@ def _not_ignored(paths: Sequence[Path], root: Path) -> set[Path]:
     if not any((folder / ".git").exists() for folder in (root, *root.parents)):
         return {path for path in paths if not any(map(is_product_folder, path.parts[:-1]))}
     asked, later = paths[:_MOST_ASKED], paths[_MOST_ASKED:]
-    command = ["git", "--literal-pathspecs", "-C", str(root), "ls-files", "-z"]
+    # core.fsmonitor may be a program of the repository's choice, which git would run
+    command = ["git", "--literal-pathspecs", "-c", "core.fsmonitor=false", "-C", str(root), "ls-files", "-z"]
     command += ["--cached", "--others", "--exclude-standard", "--", *(path.as_posix() for path in asked)]
     try:
         listing = subprocess.run(

@@ -97,7 +97,8 @@ def _tracked(root: Path) -> list[Path]:
     """The files that git tracks below ``root``, relative to it; none outside git or without git."""
     try:
         listing = subprocess.run(
-            ["git", "-C", str(root), "ls-files", "-z"],
+            # core.fsmonitor may be a program of the repository's choice, which git would run
+            ["git", "-c", "core.fsmonitor=false", "-C", str(root), "ls-files", "-z"],
             capture_output=True,
             check=True,
             stdin=subprocess.DEVNULL,

@@ -90,6 +90,8 @@ def root(tmp_path: Path) -> Path:
         ("web/app.ts", "import './api'; import './view.js'", ["web/api.ts", "web/view.tsx"]),
         ("web/app.ts", "import './ui'", ["web/ui/index.ts"]),
         ("web/app.ts", "import './old'; import './none'; import '.'; import '../../../x'", ["web/old.js"]),
+        ("main.py", f"import {'a' * 300}\nimport helpers\n", ["helpers.py"]),  # longer than a name can be
+        ("web/app.ts", f"import './{'a' * 290}'; import './api'", ["web/api.ts"]),
     ],
 )  # fmt: skip
 def test_the_files_that_imports_mean(root, importer, text, files):

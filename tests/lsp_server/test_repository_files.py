@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from lsp_server import repository_files
 from lsp_server.documents import split_lines
 from lsp_server.imports import imports_of
-from lsp_server.repository_files import MAX_BYTES, RepositoryFiles, in_background
+from lsp_server.repository_files import MAX_BYTES, RepositoryFiles
 
 CODE = "def area(width, height):\n    return width * height\n"
 SECRET = "API_KEY"
@@ -163,6 +164,21 @@ def test_where_git_cannot_be_asked_nothing_is_read(root, monkeypatch):
     assert text(files_of(root), write(root, "area.py")) == ""
 
 
+@pytest.mark.skipif(os.name == "nt", reason="a program for a Unix shell")
+def test_no_program_is_run_that_the_repository_names(root):
+    subprocess.run(
+        ["git", "-C", str(root), "config", "core.fsmonitor", f"touch {root}/ran; false"], check=True
+    )
+    assert text(files_of(root), write(root, "area.py")) == CODE
+    assert not (root / "ran").exists()
+
+
+def test_a_path_that_no_file_can_have_keeps_nothing_from_being_read(root):
+    files, area = files_of(root), write(root, "area.py")
+    files.read([root / "a\0b.py", area])
+    assert files.blocks(area)
+
+
 def test_without_a_repository_nothing_is_read(tmp_path):
     files = files_of(None)
     assert text(files, write(tmp_path, "area.py")) == ""
@@ -188,8 +204,6 @@ def test_little_is_kept_of_very_many_files(root, monkeypatch):
 
 
 def test_the_background_is_another_thread_and_takes_up_what_comes_meanwhile(root):
-    import threading
-
     files = RepositoryFiles(root)
     paths = [write(root, f"f{n}.py") for n in range(20)]
     for path in paths:
@@ -199,7 +213,6 @@ def test_the_background_is_another_thread_and_takes_up_what_comes_meanwhile(root
             assert thread.daemon
             thread.join(30)
     assert all(files.may_be_used(path) for path in paths)
-    in_background(lambda: None)
 
 
 def test_an_error_in_the_background_does_not_end_it(root, monkeypatch):

@@ -55,6 +55,16 @@ def test_a_folder_inside_a_git_repository_is_read_alone(repository):
     assert list(read(repository / "part")[0]) == ["inner ü.py"]
 
 
+@pytest.mark.skipif(os.name == "nt", reason="a program for a Unix shell")
+def test_no_program_is_run_that_the_repository_names(repository):
+    write(repository, "main.py", "x = 1\n")
+    git(repository, "init", "-q")
+    git(repository, "add", ".")
+    git(repository, "config", "core.fsmonitor", f"touch {repository}/ran; false")
+    assert list(read_sources(repository, CorpusReport()))
+    assert not (repository / "ran").exists()
+
+
 def test_outside_git_the_tree_is_read_without_hidden_folders_products_and_environments(repository):
     for name in (".hidden/a.py", "build/b.py", "__pycache__/c.py", "my-env/lib/d.py", "package/e.py"):
         write(repository, name, f"# {name}\n")
