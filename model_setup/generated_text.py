@@ -47,7 +47,7 @@ def generate_texts(
 ) -> Iterator[NDArray[np.uint32]]:
     """Let ``model`` go on from ``starts``, in turn, until it has written ``tokens`` tokens.
 
-    on_progress: called with how many there are.
+    starts: without any, nothing is written. on_progress: called with how many there are.
 
     Raises:
         DraftlineError: the model cannot be loaded, or has another tokenizer than the table.
@@ -62,7 +62,7 @@ def generate_texts(
     sampler = Sampler(TEMPERATURE)
     endless = cycle(starts)
     written = done = 0
-    while done < tokens:
+    while starts and done < tokens:
         group = list(islice(endless, SIDE_BY_SIDE))
         for text in sample_texts(reader, group, LENGTH, sampler, checkpoint.eos_ids, first=written):
             done += max(len(text), 1)  # a model that ends every text at once must come to an end as well
