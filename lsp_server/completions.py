@@ -89,7 +89,7 @@ class Completions:
             if not await self._may_go_on(asked, turn):
                 return []
             known = await self._computed(asked, known, end)
-            if known is None:
+            if known is None or not self._pace.is_turn(asked.uri, turn):
                 return []
             self._keep(asked, known)
         self.last[asked.uri] = known.suggestions[0]

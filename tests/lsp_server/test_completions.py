@@ -253,6 +253,17 @@ async def test_a_change_ends_the_generation_and_its_request_is_answered(desk):
     assert await desk.suggest() == ["ok"]
 
 
+@at_desk({"x = ": "foo()"}, "x = ")
+async def test_an_answer_that_is_ready_when_the_text_changes_is_not_given(desk):
+    request = asyncio.ensure_future(desk.suggest())
+    await asyncio.sleep(0)
+    desk.thread._newest[URI].future.result(10)
+    desk.thread.submit("file:///u.py", lambda completer, cancel: None)
+    desk.completions.closed(URI)
+    assert await request == []
+    assert desk.completions.last == {}
+
+
 @at_desk({"x = ": ENDLESS}, "x = ", delay=0.01)
 async def test_a_request_that_is_cancelled_while_it_waits_leaves_the_model_idle(desk):
     desk.type("y")
