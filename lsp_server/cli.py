@@ -13,11 +13,11 @@ from typing import get_args
 
 from engine.errors import DraftlineError
 from engine.request import CancelToken, Mode, SamplingParams
+from lsp_server.completer import MAX_TOKENS
 from lsp_server.documents import Cursor, split_lines, without_line_end
 from lsp_server.settings import Settings
 from model_setup.command_line import OneSentenceParser, draftline_version, positive, run_command
 
-MAX_TOKENS = 64
 _PLACE = re.compile(r"(?P<file>.+):(?P<line>\d{1,18}):(?P<column>\d{1,18})", re.DOTALL)
 
 
@@ -51,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     model.add_argument(
         "--weights",
-        choices=("auto", "int8", "fp32", "bf16"),
+        choices=("auto", "int8", "fp32", "bf16", "fp16"),
         default=argparse.SUPPRESS,
         help="how the weights are held (auto: what is fastest here)",
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.placement import WEIGHTS
 from lsp_server import cli
 from lsp_server.completer import Completer
 from lsp_server.documents import Cursor
@@ -55,6 +56,11 @@ def test_complete_prints_data(source, scripted, capsys):
 def test_complete_stops_at_so_many_tokens(source, scripted, capsys):
     assert run("complete", f"{source}:3:11", "--max-tokens", 1) == 0
     assert capsys.readouterr().out == "a\n"
+
+
+@pytest.mark.parametrize("weights", ["auto", *WEIGHTS])
+def test_weights_are_those_that_the_engine_takes(weights, source, scripted):
+    assert run("complete", f"{source}:3:11", "--weights", weights) == 0
 
 
 def test_columns_count_characters_and_lines_end_as_in_the_editor(source):
