@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
-from model_setup.secret_files import unwanted_by_name
+from model_setup.unwanted_files import is_secret
 
 
 def left_alone(uri: str) -> bool:
@@ -14,4 +14,4 @@ def left_alone(uri: str) -> bool:
         path = unquote(urlsplit(uri).path)
     except ValueError:  # no URI that Python knows; what stands behind its last slash is still a name
         path = uri
-    return unwanted_by_name(PurePosixPath(path.replace("\\", "/"))) == "secret file"
+    return is_secret(PurePosixPath(path.replace("\\", "/")))

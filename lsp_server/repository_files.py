@@ -21,8 +21,8 @@ from lsp_server.documents import split_lines
 from lsp_server.imports import Import, module_files
 from lsp_server.snippets import Block, blocks_of
 from model_setup.corpus import decode
-from model_setup.secret_files import is_product_folder, unwanted_by_name, unwanted_by_text
 from model_setup.secret_lines import drop_secret_lines
+from model_setup.unwanted_files import is_product_folder, unwanted_by_name, unwanted_by_text
 
 MAX_BYTES = 200_000
 _MOST_IMPORTED = 12

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.errors import DraftlineError
-from model_setup.secret_files import is_product_folder, unwanted_by_name, unwanted_by_text
 from model_setup.secret_lines import drop_secret_lines
+from model_setup.unwanted_files import is_product_folder, unwanted_by_name, unwanted_by_text
 
 MAX_BYTES = 1_000_000
 

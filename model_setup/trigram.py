@@ -24,8 +24,8 @@ from engine.katz import read_counts, write_counts
 from engine.ngram_count import Counts, count, merge
 from engine.tokenizer import Tokenizer
 from model_setup.corpus import CorpusReport, decode, read_sources
-from model_setup.secret_files import unwanted_by_name
 from model_setup.secret_lines import drop_secret_lines
+from model_setup.unwanted_files import unwanted_by_name
 
 WEIGHT = 8
 GENERAL_CHARACTERS = 22_000_000  # between 5M and 6M tokens

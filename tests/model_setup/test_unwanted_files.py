@@ -6,7 +6,7 @@ from pathlib import PurePath
 
 import pytest
 
-from model_setup.secret_files import unwanted_by_name, unwanted_by_text
+from model_setup.unwanted_files import unwanted_by_name, unwanted_by_text
 
 
 @pytest.mark.parametrize(
