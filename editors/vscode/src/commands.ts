@@ -1,5 +1,5 @@
 /** The commands that package.json names. */
-import { commands, env, Uri, window, type Disposable } from "vscode";
+import { commands, window, type Disposable } from "vscode";
 import type { Draftline } from "./draftline";
 import { showMenu } from "./menu";
 import { activeLanguage } from "./wishes";
@@ -18,7 +18,6 @@ export function registerCommands(draftline: Draftline): Disposable[] {
     showOrigins: () => draftline.view.hide() || showOrigins(draftline),
     showLast: () => showLast(draftline),
     setUp: () => draftline.setUp(),
-    openReport: () => openReport(draftline),
     install: () => draftline.install(),
     restart: () => draftline.start(),
     showLog: () => draftline.log.show(),
@@ -57,11 +56,5 @@ async function showLast({ suggestions, view }: Draftline): Promise<void> {
     await view.showPage(newest);
   } else {
     void window.showInformationMessage("Draftline has not suggested anything in this window yet.");
-  }
-}
-
-async function openReport({ server: { state } }: Draftline): Promise<void> {
-  if (state.kind === "ready" && state.status.report !== undefined) {
-    await env.openExternal(Uri.file(state.status.report));
   }
 }

@@ -52,7 +52,6 @@ export class Draftline implements Disposable {
       this.view,
       this.server,
       new StatusBar(this.server, this.wishes),
-      this.server.onDidChange(() => this.serverChanged()),
       this.wishes.onDidChange(() => this.wishes.silence() && hideSuggestion()),
       workspace.onDidChangeConfiguration((event) => {
         if (restarting.some((name) => event.affectsConfiguration(name))) {
@@ -165,12 +164,6 @@ export class Draftline implements Disposable {
     if ((await window.showInformationMessage(message, "Update…")) && (await this.installer.install())) {
       await this.start();
     }
-  }
-
-  private serverChanged(): void {
-    const { state } = this.server;
-    const report = state.kind === "ready" && state.status.report !== undefined;
-    void commands.executeCommand("setContext", "draftline.hasReport", report);
   }
 }
 

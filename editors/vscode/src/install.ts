@@ -30,7 +30,7 @@ export class Installer {
   async install(): Promise<boolean> {
     const wheel = await this.wheel();
     if (!wheel) {
-      void window.showErrorMessage("This build of the extension carries no server; install draftline with pip.");
+      void window.showErrorMessage("This build of the extension carries no server; install Draftline as its README says.");
       return false;
     }
     const agreed = await window.showInformationMessage(

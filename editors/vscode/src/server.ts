@@ -106,10 +106,10 @@ export class Server implements Disposable {
       middleware: {
         provideInlineCompletionItems: (document, position, context, token, next) =>
           this.suggest(document, position, context, token, next),
-        handleWorkDoneProgress: (_token, params, next) => {
+        handleWorkDoneProgress: (token, params, next) => {
           this.progress(params);
           if (params.kind === "end") {
-            next(_token, params); // begin is kept back: the status bar item shows it, once is enough
+            next(token, params); // begin is kept back: the status bar item shows it, once is enough
           }
         },
       },

@@ -9,8 +9,6 @@ export interface ServerStatus {
   device?: string;
   weights?: string;
   loadSeconds?: number;
-  /** The page that model-setup wrote about this repository, if it did. */
-  report?: string;
 }
 
 export type State =

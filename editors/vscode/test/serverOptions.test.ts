@@ -5,7 +5,6 @@ import { serverOptions, serverSettings, type Manifest } from "../src/serverOptio
 
 const manifest = JSON.parse(readFileSync("package.json", "utf-8")) as Manifest & {
   capabilities: { untrustedWorkspaces: { restrictedConfigurations: string[] } };
-  contributes: { commands: { command: string }[] };
 };
 const given = (values: Record<string, unknown>) => serverOptions(manifest, (name) => values[name]);
 
