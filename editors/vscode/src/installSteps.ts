@@ -16,9 +16,10 @@ export const PYTHONS = ["3.10", "3.11", "3.12", "3.13"];
 
 /** Programs that may be a Python, best first. */
 export function pythons(machine: Machine): string[][] {
+  const newestFirst = [...PYTHONS].reverse();
   return machine.platform === "win32"
-    ? [["py", "-3.13"], ["py", "-3.12"], ["py", "-3.11"], ["py", "-3.10"], ["python"]]
-    : [["python3"], ["python3.13"], ["python3.12"], ["python3.11"], ["python3.10"], ["python"]];
+    ? [...newestFirst.map((version) => ["py", `-${version}`]), ["python"]]
+    : [["python3"], ...newestFirst.map((version) => [`python${version}`]), ["python"]];
 }
 
 /**

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import type { Machine } from "../src/findProgram";
-import { PYTHONS, installSteps } from "../src/installSteps";
+import { PYTHONS, installSteps, pythons } from "../src/installSteps";
 
 const linux: Machine = { platform: "linux", home: "/home/a", environment: {} };
 const windows: Machine = { ...linux, platform: "win32" };
@@ -28,6 +28,15 @@ test("with a GPU, or elsewhere, the index's own build is right", () => {
 test("uv brings a Python where there is none, and pip, which fetches the model later", () => {
   const [make] = installSteps(linux, "/e", undefined, "/d.whl", true);
   assert.match(line(make!), /^uv venv --seed /);
+});
+
+test("each version is looked for, the newest first, and what stands for any version at the end", () => {
+  assert.deepEqual(pythons(windows).slice(0, 2), [["py", "-3.13"], ["py", "-3.12"]]);
+  assert.deepEqual(pythons(linux).slice(0, 2), [["python3"], ["python3.13"]]);
+  for (const machine of [windows, linux]) {
+    assert.deepEqual(pythons(machine).at(-1), ["python"]);
+    assert.ok(PYTHONS.every((version) => pythons(machine).some((command) => command.join(" ").endsWith(version))));
+  }
 });
 
 test("the versions are those of the server's package", () => {
