@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -68,6 +69,28 @@ def test_every_variant_answers(mid_line, name):
     answer = VARIANTS[name](engine, mid_line)
     assert answer.text.startswith(" + b")
     assert answer.tokens
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("all in the prefix", " + b\n"),
+        ("the line in the middle", " + b\n"),
+        ("without healing", " + b\n"),
+        ("without trimming", " + b\n    c = 1\n"),
+        ("without repetition cut", " + bbb" * 20),
+        ("without block ends", " + b\n\n\nc = 1\n"),
+    ],
+)
+def test_a_step_left_out_makes_a_difference(mid_line, name, written):
+    lines = [*ABOVE.splitlines(keepends=True)[:11], *mid_line.lines]
+    case = replace(mid_line, lines=lines, cursor=Cursor(12, 12))
+
+    def ask(variant):
+        engine = ScriptedEngine(lambda prefix, suffix: "a" * prefix.endswith("return ") + written)
+        return VARIANTS[variant](engine, case), engine.prompts
+
+    assert ask(name) != ask("pipeline")
 
 
 def test_a_package_s_other_files_are_shown_unless_a_variant_leaves_them_out(mid_line, tmp_path):
