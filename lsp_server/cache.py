@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lsp_server.documents import Cursor
+from lsp_server.documents import Cursor, text_from
 from lsp_server.suggestion import Suggestion
 
 BEFORE = 2000  # characters that a suggestion is taken to depend on
@@ -60,17 +60,6 @@ def window_of(lines: Sequence[str], cursor: Cursor) -> Window:
         parts.append(lines[number][length - size :])
         length += len(parts[-1])
     return Window("".join(reversed(parts)), text_from(lines, cursor, AFTER))
-
-
-def text_from(lines: Sequence[str], cursor: Cursor, size: int) -> str:
-    """At most ``size`` characters from ``cursor`` on."""
-    parts = [lines[cursor.line][cursor.character : cursor.character + size]]
-    length, number = len(parts[0]), cursor.line
-    while length < size and number + 1 < len(lines):
-        number += 1
-        parts.append(lines[number][: size - length])
-        length += len(parts[-1])
-    return "".join(parts)
 
 
 class Cache:

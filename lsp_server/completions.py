@@ -23,9 +23,9 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from engine.request import CancelToken, SamplingParams
-from lsp_server.cache import AFTER, Cache, Known, Window, text_from, window_of
+from lsp_server.cache import AFTER, Cache, Known, Window, window_of
 from lsp_server.completer import MAX_TOKENS, USUAL, Completer, place_of
-from lsp_server.documents import Cursor, end_of, split_lines
+from lsp_server.documents import Cursor, splice, text_from
 from lsp_server.engine_thread import EngineThread, Job
 from lsp_server.exclusions import left_alone
 from lsp_server.pacing import PAUSE, Limited, Pace
@@ -56,13 +56,9 @@ class Asked:
 
     def accepting(self, text: str) -> Asked:
         """The same request after ``text`` has come in at the cursor."""
-        line, column = self.cursor.line, self.cursor.character
-        joined = self.lines[line][:column] + text + self.lines[line][column:]
-        lines = split_lines(joined)
-        if line + 1 < len(self.lines) and not lines[-1]:
-            lines.pop()
-        whole = (*self.lines[:line], *lines, *self.lines[line + 1 :])
-        return replace(self, lines=whole, cursor=end_of(self.cursor, text), invoked=False)
+        lines = list(self.lines)
+        cursor = splice(lines, self.cursor, self.cursor, text)
+        return replace(self, lines=lines, cursor=cursor, invoked=False)
 
 
 class Completions:

@@ -80,6 +80,32 @@ def end_of(start: Cursor, text: str) -> Cursor:
     return Cursor(start.line + len(lines) - 1, len(lines[-1]))
 
 
+def text_from(lines: Sequence[str], cursor: Cursor, size: int) -> str:
+    """At most ``size`` characters from ``cursor`` on."""
+    parts = [lines[cursor.line][cursor.character : cursor.character + size]]
+    length, number = len(parts[0]), cursor.line
+    while length < size and number + 1 < len(lines):
+        number += 1
+        parts.append(lines[number][: size - length])
+        length += len(parts[-1])
+    return "".join(parts)
+
+
+def splice(lines: list[str], start: Cursor, end: Cursor, text: str) -> Cursor:
+    """Put ``text`` in place of what lies between two places of ``lines``; gives where it ends then."""
+    top = start.line
+    before, after = lines[top][: start.character] + text, lines[end.line][end.character :]
+    # A lone "\r" just above becomes one line end together with a "\n" that now follows it.
+    if top > 0 and (before or after).startswith("\n") and lines[top - 1].endswith("\r"):
+        top -= 1
+        before = lines[top] + before
+    new = split_lines(before + after)
+    if end.line + 1 < len(lines) and not new[-1]:
+        new.pop()
+    lines[top : end.line + 1] = new
+    return end_of(Cursor(top, 0), before)
+
+
 class Document:
     """One open document. Columns given to its methods count code units of the client's encoding."""
 
@@ -106,19 +132,10 @@ class Document:
         """Take ``text`` as the whole document."""
         self.lines = split_lines(text)
 
-    def edit(self, start: tuple[int, int], end: tuple[int, int], text: str) -> None:
-        """Put ``text`` in place of what lies between two (line, column) positions."""
+    def edit(self, start: tuple[int, int], end: tuple[int, int], text: str) -> Cursor:
+        """Put ``text`` in place of what lies between two (line, column) positions; gives where it ends."""
         first, last = sorted((self.cursor(*start), self.cursor(*end)))
-        replaced = self.lines[first.line][: first.character] + text + self.lines[last.line][last.character :]
-        top = first.line
-        # A lone "\r" just above becomes one line end together with a "\n" that now follows it.
-        if top > 0 and replaced.startswith("\n") and self.lines[top - 1].endswith("\r"):
-            top -= 1
-            replaced = self.lines[top] + replaced
-        lines = split_lines(replaced)
-        if last.line + 1 < len(self.lines) and not lines[-1]:
-            lines.pop()
-        self.lines[top : last.line + 1] = lines
+        return splice(self.lines, first, last, text)
 
     def snapshot(self) -> Sequence[str]:
         """The lines as they are now; later edits do not touch the answer."""

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from lsp_server.cache import text_from
-from lsp_server.documents import Cursor, end_of
+from lsp_server.documents import Cursor, end_of, text_from
 
 _RIGHT = 40  # characters right of a suggestion, on its line, by which its place is known again
 _END = "\0"  # of the document

@@ -18,7 +18,7 @@ from lsp_server import inquiries
 from lsp_server.completer import Completer
 from lsp_server.completions import Asked, Completions
 from lsp_server.context import ContextSource
-from lsp_server.documents import Cursor, Document, Encoding, end_of
+from lsp_server.documents import Cursor, Document, Encoding, splice
 from lsp_server.engine_thread import EngineThread
 from lsp_server.load_progress import load
 from lsp_server.outcomes import Outcomes
@@ -84,8 +84,7 @@ class DraftlineServer(LanguageServer):
             if isinstance(change, types.TextDocumentContentChangePartial):
                 start, end = change.range.start, change.range.end
                 first, last = sorted((self.cursor(uri, start), self.cursor(uri, end)))
-                typed = end_of(first, change.text)
-                document.edit((start.line, start.character), (end.line, end.character), change.text)
+                typed = document.edit((start.line, start.character), (end.line, end.character), change.text)
                 self.context.edited(uri, first.line, last.line, typed.line)
             else:
                 document.replace(change.text)
@@ -202,9 +201,8 @@ def _with_selected(
     if not start.line == end.line == asked.cursor.line or "\n" in selected.text:
         return None
     lines = list(asked.lines)
-    line = lines[start.line]
-    lines[start.line] = line[: start.character] + selected.text + line[end.character :]
-    return replace(asked, lines=lines, cursor=end_of(start, selected.text)), start, end
+    cursor = splice(lines, start, end, selected.text)
+    return replace(asked, lines=lines, cursor=cursor), start, end
 
 
 async def completion(ls: DraftlineServer, params: types.CompletionParams) -> types.CompletionList:

@@ -285,7 +285,9 @@ async def test_a_failure_is_told_the_answer_is_empty_and_the_next_one_is_not(des
 
 
 @pytest.mark.parametrize("text", ["1", "f()\n", "\r\n    a", "\n", ""])
-@pytest.mark.parametrize("lines", [["x = |"], ["a\n", "x = |)\n", "b\n", ""], ["|\r\n", "c"]])
+@pytest.mark.parametrize(
+    "lines", [["x = |"], ["a\n", "x = |)\n", "b\n", ""], ["|\r\n", "c"], ["a\r", "|b\n"]]
+)
 def test_a_text_is_accepted_where_the_cursor_is(lines, text):
     marked = "".join(lines)
     before, _, after = marked.partition("|")

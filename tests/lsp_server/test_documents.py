@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_server.documents import Cursor, Document, Encoding, characters_before, split_lines, units_before
+from lsp_server.documents import (
+    Cursor,
+    Document,
+    Encoding,
+    characters_before,
+    split_lines,
+    text_from,
+    units_before,
+)
 
 ENCODINGS: list[Encoding] = ["utf-8", "utf-16", "utf-32"]
 CODECS = {"utf-8": ("utf-8", 1), "utf-16": ("utf-16-le", 2), "utf-32": ("utf-32-le", 4)}
@@ -89,8 +97,18 @@ def test_only_the_protocol_s_line_ends_end_a_line(separator):
 
 def test_a_line_feed_typed_after_a_lone_carriage_return_joins_it():
     document = Document("a\rb")
-    document.edit((1, 0), (1, 0), "\n")
+    assert document.edit((1, 0), (1, 0), "\n") == Cursor(1, 0)
     assert document.lines == ["a\r\n", "b"]
+
+
+@given(st.lists(texts, min_size=1), st.data())
+def test_the_text_from_a_place_on_is_bounded(parts, data):
+    lines = split_lines("".join(parts))
+    line = data.draw(st.integers(0, len(lines) - 1))
+    character = data.draw(st.integers(0, len(lines[line])))
+    size = data.draw(st.integers(0, 20))
+    rest = lines[line][character:] + "".join(lines[line + 1 :])
+    assert text_from(lines, Cursor(line, character), size) == rest[:size]
 
 
 def test_the_end_of_a_last_line_without_line_end_is_after_its_last_character():
