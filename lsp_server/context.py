@@ -18,13 +18,12 @@ from pygls.uris import to_fs_path
 from lsp_server.documents import Cursor, Document
 from lsp_server.exclusions import left_alone
 from lsp_server.imports import Import, imports_of
-from lsp_server.prompt import HEAD_TOKENS, PREFIX_TOKENS, SUFFIX_TOKENS, window_top
+from lsp_server.prompt import CHARACTERS_PER_TOKEN, HEAD_TOKENS, PREFIX_TOKENS, SUFFIX_TOKENS, window_top
 from lsp_server.prompt_head import NOWHERE, Snippet, Surroundings
 from lsp_server.repository_files import RepositoryFiles, in_background
 from lsp_server.snippets import MAX_LINES, Block, Candidate, Choice, block_at, blocks_of, choose, nearby
 from model_setup.secret_lines import drop_secret_lines
 
-_CHARACTERS_PER_TOKEN = 3
 _ANOTHER_PLACE = 32  # lines from where the choice was made
 _MOST_EDITS = 4  # places remembered in each document
 _MOST_OPEN = 8  # documents looked at, those used last
@@ -82,22 +81,17 @@ class ContextSource:
         self,
         root: Path | None,
         background: Callable[[Callable[[], None]], None] = in_background,
-        enabled: bool = True,
     ) -> None:
         """root: the repository's folder, an absolute path; without one there are no snippets of files.
 
-        background: see ``RepositoryFiles``. enabled: False gives no surroundings at all, to measure what
-        they are worth.
+        background: see ``RepositoryFiles``.
         """
         self._files = RepositoryFiles(root, background)
-        self._enabled = enabled
         self._open: dict[str, _Open] = {}  # the one used last is the last
         self._closed: dict[Path, None] = {}  # likewise
 
     def opened(self, uri: str, document: Document) -> None:
         """Follow ``document``, whose lines will change with it."""
-        if not self._enabled:
-            return
         opened = _Open(uri, _scheme(uri), _path(uri), document)
         self._open[uri] = opened
         opened.bring_up_to_date()
@@ -170,7 +164,7 @@ class ContextSource:
     def _choose(self, own: _Open, lines: Sequence[str], cursor: Cursor) -> _Chosen:
         self._look_at_imports(own)
         generation = self._files.generation
-        characters = HEAD_TOKENS * _CHARACTERS_PER_TOKEN
+        characters = HEAD_TOKENS * CHARACTERS_PER_TOKEN
         current = own.chosen.choice.candidates if own.chosen else ()
         candidates = self._candidates(own, lines, cursor)
         choice = choose(nearby(lines, cursor), candidates, characters, current)
@@ -202,8 +196,8 @@ class ContextSource:
 
     def _edited_elsewhere(self, own: _Open, lines: Sequence[str], cursor: Cursor) -> Iterator[Candidate]:
         """Places edited lately in the same document that the prompt does not show anyway."""
-        top = window_top(lines, cursor, PREFIX_TOKENS * _CHARACTERS_PER_TOKEN).line
-        bottom, room = cursor.line, SUFFIX_TOKENS * _CHARACTERS_PER_TOKEN
+        top = window_top(lines, cursor, PREFIX_TOKENS * CHARACTERS_PER_TOKEN).line
+        bottom, room = cursor.line, SUFFIX_TOKENS * CHARACTERS_PER_TOKEN
         while bottom < len(lines) and room > 0:
             room -= len(lines[bottom])
             bottom += 1

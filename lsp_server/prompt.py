@@ -25,7 +25,7 @@ PREFIX_TOKENS = 768
 SUFFIX_TOKENS = 256
 ANCHOR_LINES = 8  # the middle begins at a line whose number is a multiple of this, if that is in the window
 HEAD_TOKENS = 384  # of repository, other files' snippets and path; a quarter of the prompt where it is short
-_CHARACTERS_PER_TOKEN = 3  # what code has at least, nearly always; where it has less, the window shrinks
+CHARACTERS_PER_TOKEN = 3  # what code has at least, nearly always; where it has less, the window shrinks
 _STEP_LINES = 32
 _STEP_CHARACTERS = 256
 
@@ -186,7 +186,7 @@ class PromptFormat:
         self, lines: Sequence[str], cursor: Cursor, budget: int, anchored: bool = False
     ) -> tuple[list[int], list[int]]:
         """The text before the cursor; anchored: in two parts, of which typing changes the second alone."""
-        characters = budget * _CHARACTERS_PER_TOKEN
+        characters = budget * CHARACTERS_PER_TOKEN
         while True:
             top = window_top(lines, cursor, characters)
             anchor = Cursor(cursor.line - cursor.line % ANCHOR_LINES, 0) if anchored else cursor
@@ -200,7 +200,7 @@ class PromptFormat:
             characters = characters * 2 // 3
 
     def _suffix(self, lines: Sequence[str], cursor: Cursor, budget: int) -> list[int]:
-        characters = budget * _CHARACTERS_PER_TOKEN
+        characters = budget * CHARACTERS_PER_TOKEN
         text = lines[cursor.line][cursor.character : cursor.character + characters]
         for line in lines[cursor.line + 1 :]:
             if len(text) + len(line) > characters:

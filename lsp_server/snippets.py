@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lsp_server.documents import Cursor
+from lsp_server.indentation import indentation
 
 MAX_LINES = 16  # of a block: three or four fit in the prompt
 _SHORT = 2  # lines: such paragraphs at the same level, constants say, make one block
@@ -88,7 +89,7 @@ def _ranges(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
     first = end = 0  # the block so far
     for top, bottom in _paragraphs(lines):
         both_short = end - first <= _SHORT and bottom - top <= _SHORT
-        belongs = both_short or _indentation(lines[top]) > _indentation(lines[first])
+        belongs = both_short or indentation(lines[top]) > indentation(lines[first])
         adjoins = not any(len(line) > _LONGEST_LINE for line in lines[end:top])
         if end > first and belongs and adjoins and bottom - first <= MAX_LINES:
             end = bottom
@@ -115,10 +116,6 @@ def _paragraphs(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
             top = number
     if top is not None:
         yield top, len(lines)
-
-
-def _indentation(line: str) -> int:
-    return len(line) - len(line.lstrip())
 
 
 def block_at(lines: Sequence[str], line: int) -> tuple[int, Block] | None:

@@ -40,9 +40,9 @@ SPECIAL = {
 class Session:
     """Open documents and a repository, whose files are read at once."""
 
-    def __init__(self, root: Path, **options) -> None:
+    def __init__(self, root: Path) -> None:
         self.root = root
-        self.source = ContextSource(root, background=lambda work: work(), **options)
+        self.source = ContextSource(root, background=lambda work: work())
         self.documents: dict[str, Document] = {}
 
     def uri(self, name: str) -> str:
@@ -223,13 +223,6 @@ def test_without_a_folder_nothing_is_read(tmp_path):
     source.opened(uri, Document("import invoice\n" + MAIN))
     around = source.around(uri, [MAIN], Cursor(0, 0))
     assert (around.repository, around.path, around.snippets) == ("", "main.py", ())
-
-
-def test_switched_off_there_is_nothing(tmp_path):
-    session = Session(tmp_path, enabled=False)
-    session.open_file("invoice.py", INVOICE)
-    session.open_file("main.py", MAIN)
-    assert session.around("main.py") == NOWHERE
 
 
 def test_a_snippet_of_a_file_that_changed_on_disk_is_dropped(session):
