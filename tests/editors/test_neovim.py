@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -423,6 +424,42 @@ def test_the_status_command(start):
     editor.wait(lambda: "model scripted, device cpu, weights fp32" in editor.messages(), "the status")
 
 
+def test_draftline_draws_unless_neovim_is_wanted_to(way, tmp_path):
+    with neovim(way[0], tmp_path, {}) as editor:
+        editor.keys(":Draftline status<CR>")
+        editor.wait(lambda: "drawn by Draftline" in editor.messages(), "who draws")
+
+
+def test_neovim_is_not_wanted_to_draw_before_it_can(way, tmp_path):
+    with neovim(way[0], tmp_path, {}, options="{ native = true }") as editor:
+        can = editor.lua("return vim.lsp.inline_completion ~= nil")
+        assert editor.lua("return require('draftline.config').current.native") == can
+        assert ("native needs Neovim 0.12" in editor.messages()) != can
+
+
+def test_setting_up_runs_the_program_beside_the_server_and_none_of_the_current_folder(start, tmp_path):
+    for folder in ("programs", "project"):
+        for name in ("draftline", "model-setup"):
+            program = tmp_path / folder / name
+            program.parent.mkdir(exist_ok=True)
+            program.write_text(f"#!/bin/sh\necho {name} of the {folder}\n", encoding="utf-8")
+            program.chmod(0o755)
+    editor = start()
+    editor.lua(
+        """
+        local programs, project = ...
+        vim.env.PATH = programs .. ':' .. vim.env.PATH
+        vim.cmd.cd(project)
+        require('draftline.config').current.cmd = { 'draftline', '--stdio' }
+        """,
+        str(tmp_path / "programs"),
+        str(tmp_path / "project"),
+    )
+    editor.keys(":Draftline setup<CR>")
+    editor.wait(lambda: "model-setup of the" in "\n".join(editor.text()), "model-setup")
+    assert "model-setup of the programs" in editor.text()
+
+
 def test_who_proposed_which_token(start):
     editor = start({"x": " = 1"})
     editor.keys("ix")
@@ -490,6 +527,21 @@ def test_a_missing_server_is_told_once(start):
     assert editor.messages().count("the command no-such-draftline was not found; install it") == 1
     editor.keys("idef f<Tab><Esc>")
     editor.wait_for_text("def f\t")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the folder has another name there")
+@pytest.mark.parametrize("draftline_home", [False, True])
+def test_the_log_is_where_the_server_writes_it(start, tmp_path, draftline_home):
+    editor = start()
+    home = str(tmp_path / "home") if draftline_home else ""
+    where = tmp_path / ("home/logs" if draftline_home else "xdg/draftline/log") / "server.log"
+    editor.lua("vim.env.DRAFTLINE_HOME, vim.env.XDG_STATE_HOME = ...", home, str(tmp_path / "xdg"))
+    editor.keys(":Draftline log<CR>")
+    assert f"no log at {where} yet" in editor.messages()
+    where.parent.mkdir(parents=True)
+    where.write_text("loaded\n", encoding="utf-8")
+    editor.keys(":Draftline log<CR>")
+    editor.wait_for_text("loaded")
 
 
 def test_an_unknown_command_is_told(start):

@@ -143,6 +143,18 @@ function M.command()
   return nil, ('the command %s was not found'):format(cmd[1])
 end
 
+--- `model-setup`: the one beside the server's program, else that on the PATH.
+---@return string? program
+function M.model_setup()
+  local cmd = M.command()
+  -- The full path first: the folder of a bare name is '.', whose programs are not to be trusted.
+  local beside = cmd and vim.fs.joinpath(vim.fs.dirname(vim.fn.exepath(cmd[1])), 'model-setup')
+  if beside and vim.fn.executable(beside) == 1 then
+    return beside
+  end
+  return vim.fn.executable('model-setup') == 1 and 'model-setup' or nil
+end
+
 --- Neovim 0.10 has no vim.lsp.enable and knows no folder lsp/.
 ---@param options vim.lsp.ClientConfig
 local function start_by_hand(options)

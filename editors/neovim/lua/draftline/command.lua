@@ -1,7 +1,7 @@
 -- `:Draftline status`, `setup`, `log` and so on.
 local M = {}
 
----@return string? folder of the server's log; it is named in the server's logs.py
+---@return string folder of the server's log; it is named in the server's logs.py
 local function log_folder()
   local home = vim.env.DRAFTLINE_HOME
   if home then
@@ -31,12 +31,8 @@ end
 
 --- `model-setup` for the repository of the current file, in a terminal.
 local function setup()
-  local cmd = require('draftline.client').command() or { 'draftline' }
-  local program = vim.fs.joinpath(vim.fs.dirname(cmd[1]), 'model-setup')
-  if vim.fn.executable(program) == 0 then
-    program = 'model-setup'
-  end
-  if vim.fn.executable(program) == 0 then
+  local program = require('draftline.client').model_setup()
+  if not program then
     vim.notify(
       'Draftline: the command model-setup was not found; see :help draftline-install.',
       vim.log.levels.ERROR

@@ -14,7 +14,7 @@ local M = {}
 ---@field toggle draftline.Key
 
 ---@class draftline.Config
----@field cmd? string[] how to start the server; nil: as lsp/draftline.lua says
+---@field cmd? string[] how to start the server; nil: { 'draftline', '--stdio' }
 ---@field init_options? table the server's own settings
 ---@field enabled boolean whether suggestions are on at the start
 ---@field auto boolean whether to ask while you type, or only on the trigger key

@@ -1,4 +1,4 @@
--- The suggestion as grey text, drawn by Draftline itself: for Neovim 0.10 and 0.11, and for who prefers it.
+-- The suggestion as grey text, drawn by Draftline itself, as it is unless `native` is set.
 -- What is typed of a suggestion is taken off it without asking the server again.
 local api = vim.api
 local client = require('draftline.client')
@@ -137,12 +137,14 @@ function M.refresh(bufnr)
   if config.current.auto and not hidden_by_popup() then
     ghost.asked = place
     ghost.timer = ghost.timer or assert(vim.uv.new_timer())
-    local wait = config.current.debounce
+    local wait, serial = config.current.debounce, ghost.serial
     ghost.timer:start(
       wait,
       0,
       vim.schedule_wrap(function()
-        ask(bufnr, ghost, 2)
+        if serial == ghost.serial then -- else something happened between the timer and now
+          ask(bufnr, ghost, 2)
+        end
       end)
     )
   end

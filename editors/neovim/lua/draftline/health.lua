@@ -33,8 +33,8 @@ local function check_programs()
   local cmd, why = require('draftline.client').command()
   if not cmd then
     return health.error(
-      why .. '',
-      { 'pip install draftline', 'or set `cmd`, see :help draftline-install' }
+      why,
+      { 'install Draftline as its README says', 'or set `cmd`, see :help draftline-install' }
     )
   end
   local version, failure = output({ cmd[1], '--version' })
@@ -43,15 +43,16 @@ local function check_programs()
   else
     health.error(cmd[1] .. ' --version failed', { failure })
   end
-  if vim.fn.executable('model-setup') == 1 then
-    local status, wrong = output({ 'model-setup', 'status' })
+  local program = require('draftline.client').model_setup()
+  if program then
+    local status, wrong = output({ program, 'status' })
     if status then
       health.info('model-setup status:\n' .. status)
     else
       health.error('model-setup status failed', { wrong })
     end
   else
-    health.warn('model-setup is not on the PATH', { 'it comes with draftline' })
+    health.warn('model-setup was not found', { 'it comes with draftline' })
   end
 end
 

@@ -1,5 +1,5 @@
--- The suggestion as Neovim 0.12 draws it itself, `vim.lsp.inline_completion`, behind the same functions as
--- ghost.lua. Neovim decides when to ask (200 ms after the last key) and what to draw.
+-- With `native`: the suggestion as Neovim 0.12 draws it itself, `vim.lsp.inline_completion`, behind the same
+-- functions as ghost.lua. Neovim decides when to ask (200 ms after the last key) and what to draw.
 local api = vim.api
 local config = require('draftline.config')
 local popup = require('draftline.popup')
