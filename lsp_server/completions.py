@@ -105,21 +105,22 @@ class Completions:
             self.last[asked.uri] = suggestion
         return suggestion
 
-    def changed(self, uri: str, ask: Callable[[], Asked]) -> None:
+    def changed(self, uri: str, ask: Callable[[], Asked] | None) -> None:
         """A document has changed: nothing that was asked about it matters any more.
 
-        ask: gives the request that is to be expected, if the user pauses here. Its prompt is read then.
+        ask: gives the request that is to be expected, if the user pauses here. Its prompt is read then. None:
+        nobody can tell where it will be.
         """
         self._engine.cancel(uri)
         self._engine.cancel_ahead()
         turn = self._pace.changed(uri)
 
-        def pause() -> None:
+        def pause(ask: Callable[[], Asked]) -> None:
             if self._pace.is_turn(uri, turn) and self._ready(uri):
                 self._read_ahead(ask())
 
-        if self._pace.is_asked(uri) and self._ready(uri):
-            asyncio.get_running_loop().call_later(PAUSE, pause)
+        if ask is not None and self._pace.is_asked(uri) and self._ready(uri):
+            asyncio.get_running_loop().call_later(PAUSE, pause, ask)
 
     def closed(self, uri: str) -> None:
         self._engine.cancel(uri)

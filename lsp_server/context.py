@@ -15,20 +15,21 @@ from pathlib import Path
 
 from pygls.uris import to_fs_path
 
-from lsp_server.documents import Cursor, Document
+from lsp_server.documents import Cursor, Document, without_line_end
 from lsp_server.exclusions import left_alone
 from lsp_server.imports import Import, imports_of
 from lsp_server.prompt import CHARACTERS_PER_TOKEN, HEAD_TOKENS, PREFIX_TOKENS, SUFFIX_TOKENS, window_top
 from lsp_server.prompt_head import NOWHERE, Snippet, Surroundings
 from lsp_server.repository_files import RepositoryFiles, in_background
 from lsp_server.snippets import MAX_LINES, Block, Candidate, Choice, block_at, blocks_of, choose, nearby
-from model_setup.secret_lines import drop_secret_lines
+from model_setup.secret_lines import secret_lines
 
 _ANOTHER_PLACE = 32  # lines from where the choice was made
 _MOST_EDITS = 4  # places remembered in each document
 _MOST_OPEN = 8  # documents looked at, those used last
 _MOST_CLOSED = 8
 _MOST_CANDIDATES = 2000
+_SECRET_REACH = 320  # lines round a block in which a secret may begin or end: a long PEM key has as many
 _LARGE = 6000  # lines; of a larger document only the places edited lately are looked at
 
 _CELL = "vscode-notebook-cell"
@@ -231,9 +232,19 @@ class ContextSource:
 
 
 def _snippet(candidate: Candidate) -> Snippet:
-    text = "".join(candidate.block.lines).replace("\r\n", "\n").replace("\r", "\n")
-    text, _ = drop_secret_lines(text)
-    return Snippet(candidate.path, text if text.endswith("\n") or not text else text + "\n")
+    first, lines = candidate.first_line, candidate.block.lines
+    top, around = first, lines
+    if isinstance(candidate.source, _Open):  # a file's secrets were dropped when it was read
+        top = max(0, first - _SECRET_REACH)
+        around = tuple(candidate.source.document.lines[top : first + len(lines) + _SECRET_REACH])
+    secret = secret_lines("".join(map(_with_one_end, around)))
+    shown = (line for number, line in enumerate(lines, first - top) if number not in secret)
+    text = "".join(map(_with_one_end, shown))
+    return Snippet(candidate.path, text)
+
+
+def _with_one_end(line: str) -> str:
+    return without_line_end(line) + "\n"
 
 
 def _scheme(uri: str) -> str:

@@ -6,6 +6,7 @@ import itertools
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -79,7 +80,7 @@ class DraftlineServer(LanguageServer):
         if document is None:
             logger.warning("a change to a document that is not open was ignored")
             return
-        typed = Cursor(0, 0)  # the end of what was typed, where the next request is to be expected
+        typed: Cursor | None = None  # the end of what was typed, where the next request is to be expected
         for change in params.content_changes:
             if isinstance(change, types.TextDocumentContentChangePartial):
                 start, end = change.range.start, change.range.end
@@ -89,9 +90,10 @@ class DraftlineServer(LanguageServer):
             else:
                 document.replace(change.text)
                 self.context.replaced(uri)
+                typed = None
         document.version = params.text_document.version
         self.outcomes.changed(uri, document.lines)
-        self.completions.changed(uri, lambda: self.asked(uri, typed))
+        self.completions.changed(uri, None if typed is None else partial(self.asked, uri, typed))
 
     def closed(self, uri: str) -> None:
         self.documents.pop(uri, None)

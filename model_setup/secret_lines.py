@@ -42,24 +42,26 @@ _BASE64_BITS = 4.5  # per character: random base64 of 32 characters has about 4.
 
 def drop_secret_lines(text: str) -> tuple[str, int]:
     """``text`` without the lines that look like a secret, and how many those were."""
+    secret = secret_lines(text)
+    if not secret:
+        return text, 0
+    lines = re.findall(r"[^\n]*\n|[^\n]+", text)
+    return "".join(line for number, line in enumerate(lines) if number not in secret), len(secret)
+
+
+def secret_lines(text: str) -> set[int]:
+    """The numbers, from 0, of the lines that look like a secret or a part of one."""
     found = [match.span() for part, form in _ISSUED if part in text for match in form.finditer(text)]
     found += [match.span() for match in _HEX.finditer(text)]
     found += [match.span() for match in _ASSIGNED.finditer(text) if _is_secret(match[1], match[2])]
     found += [match.span() for match in _BASE64.finditer(text) if _entropy(match[1]) > _BASE64_BITS]
-    if not found:
-        return text, 0
-    kept: list[str] = []
-    position = dropped = 0
+    numbers: set[int] = set()
+    line = position = 0
     for first, end in sorted(found):
-        start_of_line = text.rfind("\n", 0, first) + 1
-        end_of_line = text.find("\n", end)
-        end_of_line = len(text) if end_of_line < 0 else end_of_line + 1
-        if end_of_line > position:
-            kept.append(text[position : max(start_of_line, position)])
-            dropped += len(text[max(start_of_line, position) : end_of_line].splitlines())
-            position = end_of_line
-    kept.append(text[position:])
-    return "".join(kept), dropped
+        line += text.count("\n", position, first)
+        position = first
+        numbers.update(range(line, line + text.count("\n", first, end) + 1))
+    return numbers
 
 
 def _is_secret(name: str, literal: str) -> bool:

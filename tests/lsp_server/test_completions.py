@@ -196,6 +196,18 @@ async def test_when_the_user_pauses_after_a_change_its_prompt_is_read_once(desk)
 
 
 @at_desk({"x = ": "foo()"}, "x = ")
+async def test_where_the_user_types_must_be_known_for_a_prompt_to_be_read(desk):
+    """A client that sends the whole text with every change does not say."""
+    await desk.suggest()
+    await desk.idle()
+    asked = len(desk.engine.asked)
+    desk.document.replace("x = 1 + ")
+    desk.completions.changed(desk.uri, None)
+    await asyncio.sleep(3 * completions.PAUSE)
+    assert len(desk.engine.asked) == asked
+
+
+@at_desk({"x = ": "foo()"}, "x = ")
 async def test_a_document_in_which_nothing_is_asked_costs_nothing(desk):
     for _ in range(3):
         desk.type("y")

@@ -187,6 +187,15 @@ def test_a_line_that_looks_like_a_secret_is_left_out(session):
     assert "hunter22x" not in session.texts("main.py")
 
 
+def test_a_part_of_a_secret_is_left_out_where_its_beginning_is_in_another_block(session):
+    key = "".join(f"{'Invoice gateway customer amount'.replace(' ', '+')}{n:02}=\n" for n in range(40))
+    text = f"-----BEGIN RSA PRIVATE KEY-----\n{key}-----END RSA PRIVATE KEY-----\n\n{INVOICE}"
+    session.open_file("invoice.py", text)
+    session.open_file("main.py", MAIN)
+    assert session.paths("main.py") == ["invoice.py"]
+    assert "Invoice+gateway" not in session.texts("main.py")
+
+
 def test_a_secret_document_gets_nothing(session):
     session.open_file("invoice.py", INVOICE)
     session.open(".env", MAIN)
