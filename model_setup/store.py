@@ -2,6 +2,8 @@
 
 home()/models/<name>/              a converted model and its manifest
 home()/trigrams/<repository>/      what was counted in one repository
+home()/drafts/<repository>/        the draft model that was trained for one repository
+home()/reports/<repository>/       what setting it up has gained there
 home()/partial/<name>/             a download that is under way or broke off
 home()/step_times.json             how long this machine's forward passes take; measured again when missing
 """
@@ -47,15 +49,28 @@ def repository_root(path: Path) -> Path:
     return next((parent for parent in (folder, *folder.parents) if (parent / ".git").exists()), folder)
 
 
-def trigram_path(repository: Path, tokenizer_fingerprint: str) -> Path:
-    """The file for the table counted in ``repository`` with the vocabulary of that fingerprint.
+def repository_key(repository: Path) -> str:
+    """The name of ``repository`` in the folders here, the same for any folder inside it.
 
-    Any folder of a repository leads to the same file. The directory's name is for people, and its hash
-    keeps repositories of one name apart.
+    It begins with the repository's own name, for people; its hash keeps repositories of one name apart.
     """
     root = repository_root(repository)
     key = hashlib.sha256(os.path.normcase(root).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    return home() / "trigrams" / f"{root.name}-{key}" / f"{tokenizer_fingerprint[:16]}.trigram"
+    return f"{root.name}-{key}"
+
+
+def draft_directory(repository: Path, oracle: str) -> Path:
+    """The model directory of the draft trained in ``repository`` for the oracle of that name."""
+    return home() / "drafts" / repository_key(repository) / oracle
+
+
+def report_directory(repository: Path) -> Path:
+    return home() / "reports" / repository_key(repository)
+
+
+def trigram_path(repository: Path, tokenizer_fingerprint: str) -> Path:
+    """The file for the table counted in ``repository`` with the vocabulary of that fingerprint."""
+    return home() / "trigrams" / repository_key(repository) / f"{tokenizer_fingerprint[:16]}.trigram"
 
 
 def general_trigram_path(tokenizer_fingerprint: str) -> Path:

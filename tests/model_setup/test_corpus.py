@@ -225,3 +225,9 @@ def test_dropped_lines_are_counted_in_the_report(repository):
     assert texts["settings.py"] == "DEBUG = True\n"
     assert report.secret_lines == 1
     assert "1 lines that look like secrets dropped" in str(report)
+
+
+def test_about_a_tenth_of_the_files_is_held_out_whatever_is_written_in_them():
+    paths = [Path("package") / f"module_{number}.py" for number in range(2000)]
+    assert 160 < sum(map(corpus.held_out, paths)) < 240
+    assert corpus.held_out(Path("a/b.py")) == corpus.held_out(Path("a", "b.py"))

@@ -160,3 +160,14 @@ def test_the_second_of_two_waits_and_says_so() -> None:
         order.append("first is done")
     thread.join()
     assert order == ["second waits", "first is done", "second works"]
+
+
+def test_all_that_is_learned_in_a_repository_lies_under_its_name(tmp_path: Path) -> None:
+    (tmp_path / "shop" / ".git").mkdir(parents=True)
+    (tmp_path / "shop" / "src").mkdir()
+    root, inside = tmp_path / "shop", tmp_path / "shop" / "src"
+    key = store.repository_key(root)
+    assert key.startswith("shop-") and store.repository_key(inside) == key
+    assert store.draft_directory(inside, "oracle") == store.home() / "drafts" / key / "oracle"
+    assert store.report_directory(inside) == store.home() / "reports" / key
+    assert store.trigram_path(inside, "0123").parent == store.home() / "trigrams" / key
