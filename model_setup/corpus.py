@@ -60,7 +60,7 @@ class CorpusReport:
 
 
 def held_out(path: Path) -> bool:
-    """Whether the file at ``path``, relative to its repository, is one of the tenth that is never learned from.
+    """Whether the file at ``path``, relative to its repository, is of the tenth that is never learned from.
 
     By a hash of the path, so that a file stays on its side when it is edited.
     """

@@ -167,7 +167,8 @@ def test_all_that_is_learned_in_a_repository_lies_under_its_name(tmp_path: Path)
     (tmp_path / "shop" / "src").mkdir()
     root, inside = tmp_path / "shop", tmp_path / "shop" / "src"
     key = store.repository_key(root)
-    assert key.startswith("shop-") and store.repository_key(inside) == key
+    assert key.startswith("shop-")
+    assert store.repository_key(inside) == key
     assert store.draft_directory(inside, "oracle") == store.home() / "drafts" / key / "oracle"
     assert store.report_directory(inside) == store.home() / "reports" / key
     assert store.trigram_path(inside, "0123").parent == store.home() / "trigrams" / key
