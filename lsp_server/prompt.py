@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine.errors import DraftlineError
+from engine.fill_in_the_middle import FAMILIES, Family, family_of
 from lsp_server.documents import Cursor
 from lsp_server.prompt_head import NOWHERE, HeadFormat, Surroundings
 
@@ -35,55 +36,6 @@ _LONGEST_HEALED = 64  # characters looked at
 _MOST_HEALED = 6  # tokens: each costs a forward pass
 
 
-@dataclass(frozen=True)
-class Family:
-    """How one family of models is asked for the middle: ``start prefix <prefix> suffix <suffix> middle``.
-
-    Every field but ``name`` holds names of special tokens. ``start`` opens the prompt; ``also`` must
-    exist as well for a tokenizer to count as this family. ``repository``, ``file`` and ``path_behind``:
-    see ``HeadFormat``.
-    """
-
-    name: str
-    prefix: str
-    suffix: str
-    middle: str
-    start: tuple[str, ...] = ()
-    also: tuple[str, ...] = ()
-    repository: str = ""
-    file: str = ""
-    path_behind: bool = False
-
-
-# The first that fits is taken. Each is what the vendor's model card gives.
-FAMILIES = (
-    Family(
-        "CodeGemma",
-        *("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"),
-        start=("<bos>",),
-        also=("<|file_separator|>",),
-        file="<|file_separator|>",
-    ),
-    Family(
-        "Qwen2.5-Coder",
-        *("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"),
-        repository="<|repo_name|>",
-        file="<|file_sep|>",
-    ),
-    Family(
-        "StarCoder, StarCoder2, Granite Code",
-        *("<fim_prefix>", "<fim_suffix>", "<fim_middle>"),
-        repository="<repo_name>",  # StarCoder2's
-        file="<file_sep>",
-        path_behind=True,
-    ),
-    Family(
-        "DeepSeek-Coder",
-        *("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"),
-        start=("<｜begin▁of▁sentence｜>",),
-    ),
-    Family("CodeLlama", "▁<PRE>", "▁<SUF>", "▁<MID>", start=("<s>",)),
-)
 _LOOKS_LIKE_FIM = re.compile(r"fim[-_▁]|<(PRE|SUF|MID)>|prefix|suffix|middle", re.IGNORECASE)
 _BEGINNINGS_OF_TEXT = ("<|begin_of_text|>", "<s>", "<bos>", "<|endoftext|>")
 
@@ -115,7 +67,7 @@ class PromptFormat:
         """
         self._tokenizer = tokenizer
         special = tokenizer.special
-        self._family = next((f for f in FAMILIES if _names(f) <= special.keys()), None)
+        self._family = family_of(special)
         if self._family is None:
             strange = sorted(name for name in special if _LOOKS_LIKE_FIM.search(name))
             if strange:
@@ -148,13 +100,7 @@ class PromptFormat:
         healed, begins_with = self._to_heal(last, lines, cursor)
         del last[len(last) - healed :]
         suffix = self._suffix(lines, cursor, min(SUFFIX_TOKENS, room // 4))
-        ids = [
-            *(special[name] for name in family.start),
-            *head.before,
-            *(special[family.prefix], *head.behind, *prefix),
-            *(special[family.suffix], *suffix),
-            *(special[family.middle], *typed),
-        ]
+        ids = family.write(special, [*head.behind, *prefix], suffix, typed, head.before)
         context = [*head.before, *head.behind, *suffix, special[family.prefix], *prefix, *typed]
         return Prompt(ids, context, begins_with, healed)
 
@@ -245,7 +191,3 @@ def _plain(text: str) -> str:
     gives the same suggestion, and "?" for half a surrogate pair."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _names(family: Family) -> set[str]:
-    return {family.prefix, family.suffix, family.middle, *family.start, *family.also}

@@ -46,10 +46,10 @@ import torch
 
 import lsp_server
 from engine import CancelToken, DraftlineError, Engine, SamplingParams, load
+from engine.fill_in_the_middle import family_of
 from lsp_server.completer import Completer
 from lsp_server.context import ContextSource
 from lsp_server.documents import Document, split_lines
-from lsp_server.prompt import FAMILIES
 from lsp_server.prompt_head import NOWHERE, Surroundings
 from model_setup.store import general_trigram_path, resolve_model, sha256_of, step_times_path
 from tests.benchmarks.cursors import Case, cases
@@ -93,7 +93,8 @@ def pipeline(
 
 def peers(engine: Engine, case: Case, above: int, below: int) -> Answer:
     special, encode = engine.tokenizer.special, engine.tokenizer.encode
-    family = next(f for f in FAMILIES if {f.prefix, f.suffix, f.middle, *f.start, *f.also} <= special.keys())
+    family = family_of(special)
+    assert family is not None, "the default model fills in the middle"
     row, column = case.cursor.line, case.cursor.character
     typed = case.lines[row][:column]
     left_to_the_model = typed if not typed.strip() else ""
@@ -101,12 +102,7 @@ def peers(engine: Engine, case: Case, above: int, below: int) -> Answer:
     lower = case.lines[row][column:] + "".join(case.lines[row + 1 : row + 1 + below])
     room = engine.max_context - PEERS_TOKENS - len(family.start) - 3
     prefix = encode(upper)[-(room * 3 // 4) :]
-    ids = [
-        *(special[name] for name in family.start),
-        *(special[family.prefix], *prefix),
-        *(special[family.suffix], *encode(lower)[: room // 4]),
-        special[family.middle],
-    ]
+    ids = family.write(special, prefix, encode(lower)[: room // 4])
     stop_ids = (*engine.eos_ids, *special.values())
     written: list[int] = []
     text = ""

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import DraftlineError
+from engine.fill_in_the_middle import FAMILIES
 from engine.tokenizer import Tokenizer
 from lsp_server.documents import Cursor, split_lines
-from lsp_server.prompt import FAMILIES, PromptFormat, window_top
+from lsp_server.prompt import PromptFormat, window_top
 from tests.engine.tiny_models import write_sentencepiece, write_tokenizer
 from tests.lsp_server.scripted_engine import SPECIAL, ByteTokenizer
 

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.fill_in_the_middle import FAMILIES
 from lsp_server.documents import Cursor
-from lsp_server.prompt import FAMILIES, HEAD_TOKENS, PromptFormat
+from lsp_server.prompt import HEAD_TOKENS, PromptFormat
 from lsp_server.prompt_head import HeadFormat, Snippet, Surroundings
 from tests.lsp_server.scripted_engine import ByteTokenizer
 
