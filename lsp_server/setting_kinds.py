@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from pathspec import GitIgnoreSpec
+
 
 class WrongValueError(Exception):
     """The value is not of this kind."""
@@ -80,7 +82,14 @@ def _text(value: Any) -> str:
 def _globs(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list | tuple):
         raise WrongValueError
-    return tuple(_text(glob) for glob in value)
+    globs = tuple(_text(glob) for glob in value)
+    if any(glob.startswith("!") for glob in globs):  # would take back what another source excludes
+        raise WrongValueError
+    try:
+        GitIgnoreSpec.from_lines(globs)
+    except ValueError as error:
+        raise WrongValueError from error
+    return globs
 
 
 def _flags(value: Any) -> dict[str, bool]:
