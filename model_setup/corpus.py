@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import codecs
 import hashlib
-import os
 import re
 import stat
-import subprocess
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pathspec import GitIgnoreSpec
+
 from engine.errors import DraftlineError
+from model_setup.languages import language
+from model_setup.listing import files_in_tree, tracked_files
 from model_setup.secret_lines import drop_secret_lines
-from model_setup.unwanted_files import is_product_folder, unwanted_by_name, unwanted_by_text
+from model_setup.unwanted_files import unwanted_by_name, unwanted_by_text
 
 MAX_BYTES = 1_000_000
 
@@ -38,24 +41,37 @@ class SourceText:
 
 @dataclass
 class CorpusReport:
-    """What ``read_sources`` took and what it left out: reason -> paths relative to the repository."""
+    """What ``read_sources`` took and what it left out.
+
+    languages: how many files of each. secrets: how many lines were dropped, by path. left_out: reason ->
+    paths. Paths are relative to the repository, with "/".
+    """
 
     files: int = 0
     characters: int = 0
-    secret_lines: int = 0
+    languages: Counter[str] = field(default_factory=Counter)
+    secrets: dict[str, int] = field(default_factory=dict)
     left_out: dict[str, list[str]] = field(default_factory=dict)
+
+    def take(self, path: Path, text: str, secret_lines: int) -> None:
+        self.files += 1
+        self.characters += len(text)
+        self.languages[language(path) or "other"] += 1
+        if secret_lines:
+            self.secrets[path.as_posix()] = secret_lines
 
     def leave_out(self, path: Path, reason: str) -> None:
         self.left_out.setdefault(reason, []).append(path.as_posix())
 
     def __str__(self) -> str:
-        """One line: ``12 files, 34,567 characters; left out: 3 binary, 1 duplicate``."""
-        parts = [f"{self.files} files, {self.characters:,} characters"]
+        """One line: ``12 files (10 Python, 2 SQL), 34,567 characters; left out: 3 binary, 1 duplicate``."""
+        named = ", ".join(f"{count} {name}" for name, count in self.languages.most_common())
+        parts = [f"{self.files} files{f' ({named})' if named else ''}, {self.characters:,} characters"]
         if self.left_out:
             counts = (f"{len(paths)} {reason}" for reason, paths in sorted(self.left_out.items()))
             parts.append("left out: " + ", ".join(counts))
-        if self.secret_lines:
-            parts.append(f"{self.secret_lines} lines that look like secrets dropped")
+        if self.secrets:
+            parts.append(f"{sum(self.secrets.values())} lines that look like secrets dropped")
         return "; ".join(parts)
 
 
@@ -67,29 +83,37 @@ def held_out(path: Path) -> bool:
     return hashlib.sha256(path.as_posix().encode("utf-8", "surrogateescape")).digest()[0] % 10 == 0
 
 
-def read_sources(repository: Path, report: CorpusReport) -> Iterator[SourceText]:
+def read_sources(repository: Path, report: CorpusReport, exclude: Sequence[str] = ()) -> Iterator[SourceText]:
     """Read the source files of ``repository`` one by one, in the order of their paths; fills ``report``.
 
-    Files that git tracks, or all where git tracks none. A file that cannot be read is counted and
-    passed over.
+    Files that git tracks, or where git tracks none all that no .gitignore names. A file that cannot be
+    read is counted and passed over. exclude: patterns as in a .gitignore, of files to leave out as well.
 
     Raises:
-        DraftlineError: there is no such folder, or (at the end) nothing in it to learn from.
+        DraftlineError: there is no such folder, it may not be looked into, a pattern is none, or (at the end)
+            there is nothing to learn from.
     """
     if not repository.is_dir():
         raise DraftlineError(f"There is no folder {repository}; name the repository to learn from.")
     root = repository.resolve()
+    excluded = _patterns(exclude)
     known: set[bytes] = set()
-    for path in sorted(_tracked(root) or _tree(root, report)):
-        reason = unwanted_by_name(path)
+
+    def unreadable(folder: Path) -> None:
+        if folder == Path():
+            raise DraftlineError(
+                f"The folder {repository} may not be looked into; give yourself the permission to read it."
+            )
+        report.leave_out(folder, "unreadable")
+
+    for path in sorted(tracked_files(root) or files_in_tree(root, unreadable)):
+        reason = unwanted_by_name(path) or ("excluded" if excluded.match_file(path.as_posix()) else None)
         text = "" if reason else _read(root, path, known)
         if reason or isinstance(text, _LeftOut):
             report.leave_out(path, reason or str(text))
             continue
         text, dropped = drop_secret_lines(text)
-        report.files += 1
-        report.characters += len(text)
-        report.secret_lines += dropped
+        report.take(path, text, dropped)
         yield SourceText(path, text)
     if report.files == 0:
         raise DraftlineError(
@@ -97,39 +121,18 @@ def read_sources(repository: Path, report: CorpusReport) -> Iterator[SourceText]
         )
 
 
+def _patterns(globs: Sequence[str]) -> GitIgnoreSpec:
+    try:
+        return GitIgnoreSpec.from_lines(globs)
+    except ValueError as error:
+        raise DraftlineError(
+            f"One of the patterns of files to exclude, {', '.join(globs)}, is none ({error}); write it as in "
+            "a .gitignore."
+        ) from error
+
+
 class _LeftOut(str):
     """The reason why a file's text is not used."""
-
-
-def _tracked(root: Path) -> list[Path]:
-    """The files that git tracks below ``root``, relative to it; none outside git or without git."""
-    try:
-        listing = subprocess.run(
-            # core.fsmonitor may be a program of the repository's choice, which git would run
-            ["git", "-c", "core.fsmonitor=false", "-C", str(root), "ls-files", "-z"],
-            capture_output=True,
-            check=True,
-            stdin=subprocess.DEVNULL,
-        ).stdout
-    except (OSError, subprocess.CalledProcessError):
-        return []
-    return [Path(os.fsdecode(name)) for name in listing.split(b"\0") if name]
-
-
-def _tree(root: Path, report: CorpusReport) -> Iterator[Path]:
-    """All files below ``root``, without hidden folders, virtual environments and build products."""
-
-    def unreadable(error: OSError) -> None:
-        report.leave_out(Path(error.filename).relative_to(root), "unreadable")
-
-    for folder, folders, files in os.walk(root, onerror=unreadable):
-        here = Path(folder)
-        folders[:] = [
-            name
-            for name in folders
-            if not is_product_folder(name) and not os.path.exists(here / name / "pyvenv.cfg")  # noqa: PTH110, Path's raises where we may not look
-        ]
-        yield from (here.relative_to(root) / name for name in files)
 
 
 def _read(root: Path, path: Path, known: set[bytes]) -> str:
@@ -138,6 +141,8 @@ def _read(root: Path, path: Path, known: set[bytes]) -> str:
     try:
         if not file.resolve().is_relative_to(root):
             return _LeftOut("link out of the repository")
+        if file.is_symlink():  # what it leads to is there under its own name, by which it may be secret
+            return _LeftOut("link")
         status = file.stat()
         if not stat.S_ISREG(status.st_mode):
             return _LeftOut("not a file")

@@ -9,22 +9,14 @@ import re
 from fnmatch import fnmatchcase
 from pathlib import PurePath
 
-SOURCE_SUFFIXES = frozenset((
-    ".py", ".pyi", ".pyx", ".ipy", ".c", ".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx", ".inl", ".cu",
-    ".cuh", ".m", ".mm", ".java", ".kt", ".kts", ".scala", ".groovy", ".cs", ".fs", ".vb", ".js", ".jsx",
-    ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".cts", ".vue", ".svelte", ".go", ".rs", ".rb", ".php", ".pl",
-    ".pm", ".lua", ".swift", ".dart", ".r", ".jl", ".hs", ".ml", ".mli", ".elm", ".clj", ".cljs", ".ex",
-    ".exs", ".erl", ".hrl", ".lisp", ".el", ".scm", ".nim", ".zig", ".v", ".sv", ".vhd", ".f90", ".f",
-    ".sh", ".bash", ".zsh", ".fish", ".ps1", ".bat", ".sql", ".html", ".htm", ".css", ".scss", ".sass",
-    ".less", ".graphql", ".proto", ".thrift", ".cmake", ".mk", ".gradle", ".tf", ".nix", ".toml", ".yaml",
-    ".yml",
-))  # fmt: skip
-SOURCE_NAMES = frozenset({"makefile", "dockerfile", "rakefile", "gemfile", "jenkinsfile", "cmakelists.txt"})
+from model_setup.languages import language
 
 SECRET_FILES = (
     ".env*", "*.env", "*.pem", "*.key", "*.p12", "*.pfx", "*.cert", "*.crt", "*.cer", "*.jks", "*.keystore",
     "*.kdbx", "*.ovpn", "id_*", "secrets.*", "secret.*", "credentials", "credentials.*", ".dev.vars",
-    ".npmrc", ".netrc", "_netrc", ".pypirc", ".htpasswd", ".pgpass", ".git-credentials",
+    ".npmrc", ".netrc", "_netrc", ".pypirc", ".htpasswd", ".pgpass", ".git-credentials", "*.ppk", "*.p8",
+    "*.der", "*.gpg", "*.tfvars", "*.tfstate*", ".s3cfg", ".boto", ".my.cnf", ".dockercfg", "kubeconfig",
+    ".vault-token",
 )  # fmt: skip
 GENERATED_FILES = (
     "*.min.js", "*.min.css", "*.bundle.js", "*-lock.*", "*_pb2.py", "*_pb2.pyi", "*_pb2_grpc.py", "*.pb.go",
@@ -53,7 +45,7 @@ def unwanted_by_name(path: PurePath) -> str | None:
     name = path.name.lower()
     if is_secret(path):
         return "secret file"
-    if path.suffix.lower() not in SOURCE_SUFFIXES and name not in SOURCE_NAMES:
+    if language(path) is None:
         return "not source"
     if VENDORED_FOLDERS.intersection(part.lower() for part in path.parts[:-1]):
         return "vendored"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import DraftlineError
-from model_setup import corpus
+from model_setup import corpus, listing
 from model_setup.corpus import MAX_BYTES, CorpusReport, read_sources
 from model_setup.secret_lines import drop_secret_lines
 
@@ -72,6 +72,70 @@ def test_outside_git_the_tree_is_read_without_hidden_folders_products_and_enviro
     assert list(read(repository)[0]) == ["main.py", "package/e.py"]
 
 
+def test_outside_git_what_a_gitignore_names_is_left_out_as_git_would(repository):
+    write(repository, ".gitignore", "*.log.py\n/made/\n!\n")
+    write(repository, "part/.gitignore", "!keep.log.py\nlocal.py\n")
+    for name in ("a.log.py", "made/b.py", "part/made/c.py", "part/keep.log.py", "part/local.py", "local.py"):
+        write(repository, name, f"# {name}\n")
+    assert list(read(repository)[0]) == ["local.py", "main.py", "part/keep.log.py", "part/made/c.py"]
+
+
+def test_inside_git_but_nothing_added_yet_the_tree_is_read_without_what_is_ignored(repository):
+    git(repository, "init")
+    write(repository, ".gitignore", "scratch.py\n")
+    write(repository, "scratch.py")
+    assert list(read(repository)[0]) == ["main.py"]
+
+
+def test_a_hook_of_another_repository_does_not_lead_astray(repository, tmp_path_factory, monkeypatch):
+    other = tmp_path_factory.mktemp("other")
+    git(other, "init")
+    write(other, "other.py")
+    git(other, "add", ".")
+    git(repository, "init")
+    git(repository, "add", ".")
+    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
+    assert list(read(repository)[0]) == ["main.py"]
+
+
+def test_a_file_in_conflict_is_read_once(repository):
+    git(repository, "init")
+    blob = subprocess.run(
+        ["git", "-C", str(repository), "hash-object", "-w", "main.py"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+    entries = "".join(f"100644 {blob} {side}\tmain.py\n" for side in (1, 2, 3))
+    subprocess.run(
+        ["git", "-C", str(repository), "update-index", "--index-info"], input=entries, check=True, text=True
+    )
+    _, report = read(repository)
+    assert (report.files, report.left_out) == (1, {})
+
+
+def test_the_user_s_patterns_are_added_to_the_rules(repository):
+    for name in ("generated/deep/a.py", "b_test.py", "c.py", ".env.py"):
+        write(repository, name, f"# {name}\n")
+    report = CorpusReport()
+    paths = [s.path.name for s in read_sources(repository, report, ["generated/**", "*_test.py", "!.env.py"])]
+    assert paths == ["c.py", "main.py"]
+    assert report.left_out == {
+        "excluded": ["b_test.py", "generated/deep/a.py"],
+        "secret file": [".env.py"],
+    }
+    with pytest.raises(DraftlineError, match="is none"):
+        list(read_sources(repository, report, ["!"]))
+
+
+def test_files_are_counted_by_language(repository):
+    for name in ("a.pyi", "b.go", "Makefile"):
+        write(repository, name, f"# {name}\n")
+    _, report = read(repository)
+    assert report.languages == {"Python": 2, "Go": 1, "build files": 1}
+    assert str(report).startswith("4 files (2 Python, 1 ")
+
+
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
@@ -128,8 +192,17 @@ def test_links_lead_nowhere_outside_and_add_nothing_inside(repository, tmp_path_
     texts, report = read(repository)
     assert list(texts) == ["main.py"]
     assert report.left_out["link out of the repository"] == ["a_link.py"]
-    assert report.left_out["duplicate"] == ["same.py"]
+    assert report.left_out["link"] == ["same.py"]
     assert report.left_out["unreadable"] == ["loop.py"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
+def test_no_link_gives_a_secret_file_another_name(repository):
+    write(repository, ".env", "NAME=value\n")
+    (repository / "settings.py").symlink_to(repository / ".env")
+    texts, report = read(repository)
+    assert list(texts) == ["main.py"]
+    assert report.left_out == {"link": ["settings.py"], "secret file": [".env"]}
 
 
 def test_a_file_that_vanishes_or_cannot_be_read_is_counted(repository, monkeypatch):
@@ -167,7 +240,7 @@ def test_without_git_installed_the_tree_is_read(repository, monkeypatch):
     def missing(*_args, **_kwargs):
         raise FileNotFoundError("git")
 
-    monkeypatch.setattr(corpus.subprocess, "run", missing)
+    monkeypatch.setattr(listing.subprocess, "run", missing)
     assert list(read(repository)[0]) == ["main.py"]
 
 
@@ -195,6 +268,16 @@ AWS = "AKIA" + "IOSFODNN7EXAMPLE"  # in two parts, or this line would be dropped
         "digest: " + "0123456789abcdef" * 2,
         'blob = "' + "q7ZpX2vN9sLk4WmT8rYb1HcD6fGjE3uA0oQi5BxV" + '"',
         "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\nabc\n-----END RSA PRIVATE KEY-----",
+        "-----BEGIN PGP PRIVATE KEY BLOCK-----\nlQOYBF\n-----END PGP PRIVATE KEY BLOCK-----",
+        "PuTTY-User-Key-File-2: ssh-rsa",
+        "mail = SG." + "aB3" * 7 + "a." + "xY9" * 14 + "x",
+        "bot = 123456789:AA" + "b1C" * 11,
+        "//registry.example.com/:_authToken=${TOKEN}",
+        "DefaultEndpointsProtocol=https;AccountKey=" + "aB3/" * 21 + "==",
+        "const token = `ab12cd34ef56ab12cd34`;",
+        "export AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+        "  password: hunter2222",
+        "API_KEY=0a1b2c3d4e5f6g7h8i9j",
     ],
 )
 def test_lines_that_look_like_secrets_are_dropped_and_only_they(line):
@@ -213,6 +296,10 @@ def test_lines_that_look_like_secrets_are_dropped_and_only_they(line):
         'from_pretrained("some-organisation/a-model-name-with-many-words")',
         'url = "https://example.com:8080/path"',
         "secret = os.environ['APP_SECRET']",
+        "  password: string",
+        "password = password2",
+        "token_type: sentencepiece_v2_tokenizer",
+        "self.auth = HTTPBasicAuth2",
     ],
 )
 def test_ordinary_code_about_secrets_stays(line):
@@ -223,7 +310,7 @@ def test_dropped_lines_are_counted_in_the_report(repository):
     write(repository, "settings.py", f"DEBUG = True\nKEY = '{AWS}'\n")
     texts, report = read(repository)
     assert texts["settings.py"] == "DEBUG = True\n"
-    assert report.secret_lines == 1
+    assert report.secrets == {"settings.py": 1}
     assert "1 lines that look like secrets dropped" in str(report)
 
 
