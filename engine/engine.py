@@ -16,6 +16,7 @@ from engine.device_reader import DeviceReader
 from engine.draft2 import Draft2
 from engine.errors import DraftlineError, OutOfMemory
 from engine.healing import Healing, TokenIndex
+from engine.kept import Kept
 from engine.ngram import NgramTable
 from engine.placement import Placement, placements
 from engine.process_memory import settle_in_background
@@ -33,9 +34,13 @@ from engine.standard import (
     SampledChain,
 )
 from engine.step_times import recall_or_measure
+from engine.tokenizer import Tokenizer
 
 MAX_CONTEXT = 2048  # tokens of prompt and output together: what the cache is allocated for
 MEASURED_ROWS = (1, 2, 4, 8, 16, 32)
+_MOST_TABLES, _MOST_DRAFTS = 16, 2  # kept open for `guess_with`
+
+Chains = dict[Guessers, Stage | None]
 
 
 class Engine:
@@ -68,6 +73,14 @@ class Engine:
         if draft is not None:
             self._draft, self._draft_times = _read_with(draft, placement, capacity, step_times, settled)
         self._guessing = self._chains()
+        self._tables = Kept(lambda path: NgramTable(path, self.tokenizer.fingerprint), _MOST_TABLES)
+        self._drafts = Kept(
+            lambda path: _read_with(
+                _load_draft(path, self.tokenizer, name, placement), placement, capacity, step_times, settled
+            ),
+            _MOST_DRAFTS,
+        )
+        self._known_chains: dict[tuple[object, object], Chains] = {}
         self._experience = {name: Experience() for name in APPROXIMATIONS}
 
     @property
@@ -88,7 +101,29 @@ class Engine:
         self._table = None if table is None else NgramTable(table, self.tokenizer.fingerprint)
         self._guessing = self._chains()
 
-    def _chains(self) -> dict[Guessers, Stage | None]:
+    @torch.inference_mode()
+    def guess_with(self, draft: Path | None, tables: Sequence[Path]) -> None:
+        """Guess with this draft and the first of these tables that can be used, from the next request on.
+
+        Made to be called before each request: what was opened before is kept, with what was learned about
+        its guesses, and opened anew where it has changed on disk. What cannot be used is left out, and the
+        log says why: without it we are only slower.
+        """
+        found = None if draft is None else self._drafts.get(draft)
+        self._draft, self._draft_times = found or (None, self.step_times)
+        self._table = next((table for table in map(self._tables.get, tables) if table is not None), None)
+        pair = found, self._table
+        if pair not in self._known_chains:
+            self._known_chains = {
+                known: chains
+                for known, chains in self._known_chains.items()
+                if (known[0] is None or self._drafts.holds(known[0]))
+                and (known[1] is None or self._tables.holds(known[1]))
+            }
+            self._known_chains[pair] = self._chains()
+        self._guessing = self._known_chains[pair]
+
+    def _chains(self) -> Chains:
         draft2 = Draft2(self._table)
         if self._draft is None:
             return {"all": draft2, "draft": None, "draft2": draft2}
@@ -259,11 +294,16 @@ def _load(
         )
     guessing = None
     if draft is not None:
-        guessing = load_checkpoint(Path(draft), placement.weights, device=placement.device)
-        if guessing.tokenizer.fingerprint != checkpoint.tokenizer.fingerprint:
-            raise DraftlineError(
-                f"The draft in {draft} has another tokenizer than the oracle in {oracle}: take "
-                "one of the same family."
-            )
+        guessing = _load_draft(Path(draft), checkpoint.tokenizer, str(oracle), placement)
     name = oracle.stem if oracle.is_file() else oracle.resolve().name
     return Engine(name, checkpoint, guessing, placement, step_times)
+
+
+def _load_draft(draft: Path, tokenizer: Tokenizer, oracle: str, placement: Placement) -> Checkpoint:
+    guessing = load_checkpoint(draft, placement.weights, device=placement.device)
+    if guessing.tokenizer.fingerprint != tokenizer.fingerprint:
+        raise DraftlineError(
+            f"The draft in {draft} has another tokenizer than the oracle in {oracle}: take "
+            "one of the same family."
+        )
+    return guessing

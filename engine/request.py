@@ -76,10 +76,15 @@ class SamplingParams:
 
 
 class CancelToken:
-    """Set from any thread; the loop looks at it between forward passes."""
+    """Set from any thread; the loop looks at it between forward passes.
 
-    def __init__(self) -> None:
+    ahead: nobody waits for the result yet, so where several share an engine the others' requests go first,
+    and may set this token.
+    """
+
+    def __init__(self, ahead: bool = False) -> None:
         self._event = threading.Event()
+        self.ahead = ahead
 
     def cancel(self) -> None:
         self._event.set()

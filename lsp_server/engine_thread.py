@@ -82,7 +82,7 @@ class EngineThread(Generic[Worker]):
     def _put(self, key: str | None, run: Callable[[Worker, CancelToken], T]) -> Job[Worker, T]:
         self._cancel(key)
         self._newest = {other: job for other, job in self._newest.items() if not job.ended}
-        job = Job(run)
+        job = Job(run, CancelToken(ahead=key is _AHEAD))
         self._newest[key] = job  # type: ignore[assignment]
         self._jobs.put(job)  # type: ignore[arg-type]
         return job

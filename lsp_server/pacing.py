@@ -23,7 +23,7 @@ class Limited(CancelToken):
     """Cancelled when ``request`` is, and after ``end``, a time of ``time.monotonic``."""
 
     def __init__(self, request: CancelToken, end: float) -> None:
-        super().__init__()
+        super().__init__(request.ahead)
         self._request = request
         self._end = end
 

@@ -300,6 +300,35 @@ def test_greedy_standard_decoding_writes_the_same_whatever_approximates(
     assert text(engine, BASE, 20, "standard", approximation=approximation, gamma=None) == expected
 
 
+def test_windows_that_take_turns_each_guess_with_their_own(model: Path, small: Path, tmp_path: Path):
+    engine = ready(model, "int8")
+    expected = text(engine, BASE)
+    tables = [write_trigrams(tmp_path / name, engine, BASE) for name in "ab"]
+    known = []
+    for draft, table in [(None, tables[0]), (small, tables[1]), (None, tables[0]), (small, tables[1])]:
+        engine.guess_with(draft, [tmp_path / "missing", table])
+        assert text(engine, BASE) == expected
+        known.append(engine._guessing["all"])
+    assert known[:2] == known[2:]  # with what was learned before
+    assert known[0] is not known[1]
+    write_trigrams(tmp_path / "new", engine, BASE + expected).replace(tables[0])
+    engine.guess_with(None, [tables[0]])
+    assert engine._guessing["all"] is not known[0]
+    assert text(engine, BASE) == expected
+
+
+def test_guesses_that_cannot_be_had_cost_speed_alone(model: Path, tmp_path: Path, caplog):
+    engine = ready(model, "int8")
+    expected = text(engine, BASE)
+    (tmp_path / "damaged").write_bytes(b"no table")
+    (tmp_path / "no model").mkdir()
+    (tmp_path / "no model" / "notes").write_text("nothing", encoding="utf-8")
+    for _ in range(3):
+        engine.guess_with(tmp_path / "no model", [tmp_path / "damaged"])
+        assert text(engine, BASE) == expected
+    assert len(caplog.messages) == 2
+
+
 def test_without_a_draft_it_cannot_guess_alone(engine):
     with pytest.raises(DraftlineError, match="no draft model") as raised:
         list(engine.generate(BASE, SamplingParams(guessers="draft")))

@@ -1,0 +1,38 @@
+"""What an engine looks like to those who ask it for text, wherever it runs. No tensors here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from engine.request import CancelToken, Cycle, SamplingParams
+
+if TYPE_CHECKING:
+    from engine.tokenizer import Tokenizer
+
+
+class EngineFace(Protocol):
+    """`engine.engine.Engine` in this process, or a stand-in for one in another (`engine.host.remote`).
+
+    max_context: tokens of prompt and output together. notice: what the user should know about where it
+    runs, or "". load_seconds: what loading took. The rest is as in `engine.load`.
+    """
+
+    name: str
+    tokenizer: Tokenizer
+    eos_ids: tuple[int, ...]
+    max_context: int
+    device: str
+    weights: str
+    notice: str
+    load_seconds: float
+
+    def generate(
+        self,
+        prompt_ids: Sequence[int],
+        params: SamplingParams,
+        cancel: CancelToken | None = None,
+        context_ids: Sequence[int] | None = None,
+        begins_with: str = "",
+    ) -> Iterator[Cycle]:
+        """See `engine.engine.Engine.generate`."""
