@@ -7,7 +7,7 @@ import hashlib
 import re
 import stat
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from model_setup.languages import language
 from model_setup.listing import files_in_tree, tracked_files
 from model_setup.secret_lines import drop_secret_lines
 from model_setup.unwanted_files import unwanted_by_name, unwanted_by_text
+from model_setup.user_excludes import user_excludes
 
 MAX_BYTES = 1_000_000
 
@@ -83,20 +84,26 @@ def held_out(path: Path) -> bool:
     return hashlib.sha256(path.as_posix().encode("utf-8", "surrogateescape")).digest()[0] % 10 == 0
 
 
-def read_sources(repository: Path, report: CorpusReport, exclude: Sequence[str] = ()) -> Iterator[SourceText]:
+def read_sources(
+    repository: Path,
+    report: CorpusReport,
+    exclude: Sequence[str] = (),
+    drop_secrets: Callable[[str], tuple[str, int]] = drop_secret_lines,
+) -> Iterator[SourceText]:
     """Read the source files of ``repository`` one by one, in the order of their paths; fills ``report``.
 
-    Files that git tracks, or where git tracks none all that no .gitignore names. A file that cannot be
-    read is counted and passed over. exclude: patterns as in a .gitignore, of files to leave out as well.
+    Files that git tracks, or where git tracks none all that no .gitignore names, without those that the
+    rules or the user's settings leave out. A file that cannot be read is counted and passed over.
+    drop_secrets: `drop_secret_lines`, or what answers the same and remembers which texts had none.
 
     Raises:
-        DraftlineError: there is no such folder, it may not be looked into, a pattern is none, or (at the end)
-            there is nothing to learn from.
+        DraftlineError: there is no such folder, it may not be looked into, the user's patterns cannot be read,
+            or (at the end) there is nothing to learn from.
     """
     if not repository.is_dir():
         raise DraftlineError(f"There is no folder {repository}; name the repository to learn from.")
     root = repository.resolve()
-    excluded = _patterns(exclude)
+    excluded = _patterns(user_excludes(root))
     known: set[bytes] = set()
 
     def unreadable(folder: Path) -> None:
@@ -112,7 +119,7 @@ def read_sources(repository: Path, report: CorpusReport, exclude: Sequence[str] 
         if reason or isinstance(text, _LeftOut):
             report.leave_out(path, reason or str(text))
             continue
-        text, dropped = drop_secret_lines(text)
+        text, dropped = drop_secrets(text)
         report.take(path, text, dropped)
         yield SourceText(path, text)
     if report.files == 0:
@@ -126,8 +133,8 @@ def _patterns(globs: Sequence[str]) -> GitIgnoreSpec:
         return GitIgnoreSpec.from_lines(globs)
     except ValueError as error:
         raise DraftlineError(
-            f"One of the patterns of files to exclude, {', '.join(globs)}, is none ({error}); write it as in "
-            "a .gitignore."
+            f"One of the patterns of files to exclude, {', '.join(globs)}, is none ({error}); write it in "
+            "the settings as in a .gitignore."
         ) from error
 
 
@@ -184,6 +191,8 @@ def decode(data: bytes) -> str | None:
 
 def _decode(data: bytes, encoding: str) -> str | None:
     try:
-        return data.decode(encoding)
+        text = data.decode(encoding)
+        text.encode()  # some encodings can write half of a surrogate pair, which no tokenizer takes
     except (UnicodeError, LookupError):
         return None
+    return text

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import DraftlineError
-from model_setup import corpus, listing
+from model_setup import corpus, listing, store
 from model_setup.corpus import MAX_BYTES, CorpusReport, read_sources
 from model_setup.secret_lines import drop_secret_lines
 
@@ -114,18 +114,27 @@ def test_a_file_in_conflict_is_read_once(repository):
     assert (report.files, report.left_out) == (1, {})
 
 
-def test_the_user_s_patterns_are_added_to_the_rules(repository):
-    for name in ("generated/deep/a.py", "b_test.py", "c.py", ".env.py"):
+def test_the_user_s_patterns_from_all_settings_are_added_to_the_rules(repository, monkeypatch):
+    for name in ("generated/deep/a.py", "b_test.py", "c.py", "d.py", ".env.py"):
         write(repository, name, f"# {name}\n")
-    report = CorpusReport()
-    paths = [s.path.name for s in read_sources(repository, report, ["generated/**", "*_test.py", "!.env.py"])]
-    assert paths == ["c.py", "main.py"]
-    assert report.left_out == {
-        "excluded": ["b_test.py", "generated/deep/a.py"],
-        "secret file": [".env.py"],
-    }
-    with pytest.raises(DraftlineError, match="is none"):
-        list(read_sources(repository, report, ["!"]))
+    write(store.home(), "settings.toml", 'exclude = ["generated/**", "!.env.py"]\nmodel = "x"\n')
+    write(repository, ".draftline.toml", 'exclude = ["*_test.py"]\n')
+    monkeypatch.setenv("DRAFTLINE_EXCLUDE", '["/d.py"]')
+    texts, report = read(repository)
+    assert list(texts) == ["c.py", "main.py"]
+    assert report.left_out["excluded"] == ["b_test.py", "d.py", "generated/deep/a.py"]
+    assert report.left_out["secret file"] == [".env.py"]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    ["exclude = [", 'exclude = "a"', "exclude = [1]", 'exclude = [""]', 'exclude = ["!"]', "\udcff"],
+)
+def test_nothing_is_read_where_the_patterns_cannot_be(repository, settings):
+    write(repository, ".draftline.toml", settings.encode("utf-8", "surrogateescape"))
+    with pytest.raises(DraftlineError, match="mend|write it") as caught:
+        read(repository)
+    assert str(caught.value).count("\n") == 0
 
 
 def test_files_are_counted_by_language(repository):
@@ -151,6 +160,7 @@ def test_files_are_counted_by_language(repository):
         ("copy.py", "print('main')\n", "duplicate"),
         ("blank.py", "\n\n", "empty"),
         ("japanese.py", "# 日本語の文章だけ\n".encode("shift_jis"), "unknown encoding"),
+        ("half.py", b"# coding: unicode_escape\nx = '\\ud800 \xff'\n" + 9 * b"\xff", "unknown encoding"),
         (".env.py", CODE, "secret file"),
         ("id_rsa.py", CODE, "secret file"),
         ("secrets.yaml", CODE, "secret file"),
