@@ -21,10 +21,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from platformdirs import user_config_path
-
 from lsp_server.setting_kinds import WrongValueError
 from lsp_server.settings import TABLE, Settings
+from model_setup import store
 from model_setup.presets import PRESETS
 
 if sys.version_info >= (3, 11):
@@ -32,7 +31,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-PROJECT_FILE = ".draftline.toml"
+PROJECT_FILE = store.PROJECT_SETTINGS
 _ENVIRONMENT = "DRAFTLINE_"
 _NO_SETTINGS = {"DRAFTLINE_HOME"}
 _MOST_BYTES = 100_000
@@ -168,9 +167,7 @@ class SettingsFile:
 
 
 def user_file() -> Path:
-    """In ``$DRAFTLINE_HOME``, or where the system keeps a user's settings."""
-    home = os.environ.get("DRAFTLINE_HOME")
-    return (Path(home) if home else user_config_path("draftline", appauthor=False)) / "settings.toml"
+    return store.settings_path()
 
 
 def from_environment(environment: Mapping[str, str]) -> Source:

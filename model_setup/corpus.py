@@ -97,8 +97,8 @@ def read_sources(
     drop_secrets: `drop_secret_lines`, or what answers the same and remembers which texts had none.
 
     Raises:
-        DraftlineError: there is no such folder, it may not be looked into, the user's patterns cannot be read,
-            or (at the end) there is nothing to learn from.
+        DraftlineError: there is no such folder, it may not be looked into, the user's patterns cannot be
+            read, or (at the end) there is nothing to learn from.
     """
     if not repository.is_dir():
         raise DraftlineError(f"There is no folder {repository}; name the repository to learn from.")

@@ -4,7 +4,10 @@ home()/models/<name>/              a converted model and its manifest
 home()/trigrams/<repository>/      what was counted in one repository
 home()/drafts/<repository>/        the draft model that was trained for one repository
 home()/reports/<repository>/       what setting it up has gained there
+home()/records/<repository>.json   which steps of setting it up are done
 home()/partial/<name>/             a download that is under way or broke off
+home()/settings.toml               the user's settings, if DRAFTLINE_HOME says where this is
+home()/rates.json                  how fast steps of setting up were here, for the next estimate
 home()/step_times.json             how long this machine's forward passes take; measured again when missing
 """
 
@@ -21,12 +24,13 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
-from platformdirs import user_data_dir
+from platformdirs import user_config_path, user_data_dir
 
 from engine.errors import DraftlineError
 from model_setup.presets import PRESETS, default_preset
 
 MANIFEST = "draftline.json"
+PROJECT_SETTINGS = ".draftline.toml"  # in the repository
 CONVERTER_VERSION = 1  # of engine.gguf_file; raise it when a model converted before must be converted anew
 
 
@@ -78,8 +82,34 @@ def general_trigram_path(tokenizer_fingerprint: str) -> Path:
     return home() / "trigrams" / "general" / f"{tokenizer_fingerprint[:16]}.trigram"
 
 
+def record_path(repository: Path) -> Path:
+    """What `model_setup.record` keeps of ``repository``."""
+    return home() / "records" / f"{repository_key(repository)}.json"
+
+
+def rates_path() -> Path:
+    return home() / "rates.json"
+
+
 def step_times_path() -> Path:
     return home() / "step_times.json"
+
+
+def settings_path() -> Path:
+    """In ``$DRAFTLINE_HOME``, or where the system keeps a user's settings."""
+    given = os.environ.get("DRAFTLINE_HOME")
+    return (Path(given) if given else user_config_path("draftline", appauthor=False)) / "settings.toml"
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write ``value`` beside ``path``, then rename it, so that no half of it is ever read."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.new")
+    with draft.open("w", encoding="utf-8") as file:
+        json.dump(value, file, indent=2)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
 
 
 def sha256_of(path: Path) -> str:
@@ -103,12 +133,7 @@ def write_manifest(directory: Path, *, source: str, source_sha256: str) -> None:
         "source_sha256": source_sha256,
         "files": {path.name: _entry(path) for path in files},
     }
-    draft = directory / f"{MANIFEST}.new"
-    with draft.open("w", encoding="utf-8") as file:
-        json.dump(manifest, file, indent=2)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(directory / MANIFEST)
+    write_json(directory / MANIFEST, manifest)
 
 
 def _entry(path: Path) -> dict[str, Any]:
