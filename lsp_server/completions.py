@@ -24,19 +24,21 @@ from typing import Any, TypeVar
 
 from engine.request import CancelToken, SamplingParams
 from lsp_server.cache import AFTER, Cache, Known, Window, window_of
-from lsp_server.completer import MAX_TOKENS, USUAL, Completer, place_of
+from lsp_server.completer import Completer, place_of
 from lsp_server.documents import Cursor, splice, text_from
 from lsp_server.engine_thread import EngineThread, Job
 from lsp_server.exclusions import left_alone
 from lsp_server.pacing import PAUSE, Limited, Pace
 from lsp_server.prompt_head import NOWHERE, Surroundings
+from lsp_server.settings import Settings
 from lsp_server.suggestion import Suggestion
 from lsp_server.trimming import trim
 
-SECONDS = 2.0  # for a request that typing has caused, from its arrival to the answer
-INVOKED_SECONDS = 4.0  # for one that the user made
+INVOKED = 2  # times as long as for a request that typing has caused, one may take that the user made
+_AHEAD_SECONDS = 4.0  # for what nobody waits for yet
 ALTERNATIVES = 3
-_OTHERS = tuple(SamplingParams(MAX_TOKENS, temperature=0.6, top_p=0.95, seed=seed) for seed in range(1, 6))
+_MOST_TRIED = 5  # for alternatives
+_FREEDOM = 0.6  # the temperature of alternatives, at least
 _CLOSED_AT_ONCE = ("()", "[]", "{}", '""', "''", "``")
 
 logger = logging.getLogger(__name__)
@@ -61,12 +63,27 @@ class Asked:
         return replace(self, lines=lines, cursor=cursor, invoked=False)
 
 
+def _not_secret(uri: str, invoked: bool) -> bool:
+    return not left_alone(uri)
+
+
 class Completions:
     """Suggestions from one engine. Every method runs on the event loop's thread."""
 
-    def __init__(self, engine: EngineThread[Completer], on_failure: Callable[[Exception], None]) -> None:
-        """``on_failure`` is told when a suggestion could not be computed; the answer is empty then."""
+    def __init__(
+        self,
+        engine: EngineThread[Completer],
+        on_failure: Callable[[Exception], None],
+        wanted: Callable[[str, bool], bool] = _not_secret,
+    ) -> None:
+        """``on_failure`` is told when a suggestion could not be computed; the answer is empty then.
+
+        wanted: whether there may be suggestions for the document of a URI; the second argument is whether
+        the user asked for one.
+        """
         self.last: dict[str, Suggestion] = {}
+        self._wanted = wanted
+        self._settings = Settings()
         self._engine = engine
         self._on_failure = on_failure
         self._cache = Cache()
@@ -75,10 +92,10 @@ class Completions:
 
     async def suggest(self, asked: Asked) -> list[Suggestion]:
         """What to show, the best first; nothing if there is nothing, or nobody waits for it any more."""
-        end = time.monotonic() + (INVOKED_SECONDS if asked.invoked else SECONDS)
+        end = time.monotonic() + self._seconds(asked.invoked)
         self._engine.cancel(asked.uri)
         turn = self._pace.requested(asked.uri)
-        if not self._ready(asked.uri):
+        if not self._ready(asked.uri, asked.invoked):
             return []
         known = self._known(asked)
         if known is None or (asked.invoked and not known.several):
@@ -95,7 +112,7 @@ class Completions:
     async def write(self, asked: Asked, wanted: SamplingParams) -> Suggestion | None:
         """A suggestion made now, decoded as ``wanted`` and however long that takes; None if outdated."""
         self._pace.requested(asked.uri)
-        if not self._ready(asked.uri):
+        if not self._ready(asked.uri, invoked=True):
             return None
         job = self._engine.submit(
             asked.uri, lambda completer, cancel: _complete(completer, asked, cancel, wanted)
@@ -128,6 +145,23 @@ class Completions:
         self._pace.closed(uri)
         self.last.pop(uri, None)
 
+    def use(self, settings: Settings) -> None:
+        """Go by these from now on. What was computed by others is forgotten."""
+        self._settings = settings
+        self._cache = Cache()
+
+    @property
+    def usual(self) -> SamplingParams:
+        """How a suggestion is decoded."""
+        chosen = self._settings
+        return SamplingParams(chosen.max_tokens, chosen.temperature, seed=chosen.seed)
+
+    def _seconds(self, invoked: bool) -> float:
+        """From a request's arrival to its answer, without the pause that the user has chosen."""
+        chosen = self._settings
+        limit = chosen.time_limit / 1000
+        return limit * INVOKED if invoked else limit + (chosen.debounce or 0) / 1000
+
     def _known(self, asked: Asked) -> Known | None:
         window = window_of(asked.lines, asked.cursor)
         known = self._cache.get(asked.uri, window)
@@ -148,11 +182,13 @@ class Completions:
         self._cache.put(asked.uri, window, known)
         return known
 
-    def _ready(self, uri: str) -> bool:
-        return self._engine.state == "ready" and not left_alone(uri)
+    def _ready(self, uri: str, invoked: bool = False) -> bool:
+        return self._engine.state == "ready" and self._wanted(uri, invoked)
 
     async def _may_go_on(self, asked: Asked, turn: object) -> bool:
-        seconds = 0.0 if asked.invoked else self._pace.wait(asked.uri, self._engine.idle)
+        pause = self._settings.debounce
+        chosen = None if pause is None else pause / 1000
+        seconds = 0.0 if asked.invoked else self._pace.wait(asked.uri, self._engine.idle, chosen)
         if not seconds:
             return True
         if not self._pace.in_burst(asked.uri):
@@ -162,14 +198,16 @@ class Completions:
         except asyncio.CancelledError:
             self._engine.cancel_ahead()
             raise
-        return self._pace.is_turn(asked.uri, turn) and self._ready(asked.uri)
+        return self._pace.is_turn(asked.uri, turn) and self._ready(asked.uri, asked.invoked)
 
     async def _computed(self, asked: Asked, known: Known | None, end: float) -> Known | None:
         """Steps 4 to 7; with ``known``, only what else there is."""
         started = time.monotonic()
         first = known.suggestions[0] if known and not known.suggestions[0].cut else None
+        usual = self.usual
         job = self._engine.submit(
-            asked.uri, lambda completer, cancel: _written(completer, asked, first, Limited(cancel, end))
+            asked.uri,
+            lambda completer, cancel: _written(completer, asked, first, Limited(cancel, end), usual),
         )
         found = await self._outcome(job)
         if found:
@@ -184,15 +222,17 @@ class Completions:
 
     def _look_ahead(self, asked: Asked, answer: Suggestion) -> None:
         """Step 8. Where not even the answer's beginning was ready in time, that itself is computed."""
-        if not answer.text and not answer.cut:
+        if not (answer.text or answer.cut) or not self._ready(asked.uri):
             return
         ahead = asked.accepting(answer.text)
         known = self._known(ahead)
         if known and not known.suggestions[0].cut:
             return
 
+        usual = self.usual
+
         def run(completer: Completer, cancel: CancelToken) -> Known:
-            return _written(completer, ahead, None, Limited(cancel, time.monotonic() + INVOKED_SECONDS))
+            return _written(completer, ahead, None, Limited(cancel, time.monotonic() + _AHEAD_SECONDS), usual)
 
         self.start(self._kept(ahead, self._engine.submit_ahead(run)))
 
@@ -233,13 +273,16 @@ class Completions:
         return None if job.cancel.cancelled else outcome
 
 
-def _written(completer: Completer, asked: Asked, first: Suggestion | None, cancel: CancelToken) -> Known:
+def _written(
+    completer: Completer, asked: Asked, first: Suggestion | None, cancel: CancelToken, usual: SamplingParams
+) -> Known:
     """What the model gives; several if the user asked, as far as time allows. ``first`` is known already."""
-    found = [first or _complete(completer, asked, cancel, USUAL)]
-    for wanted in _OTHERS if asked.invoked else ():
+    found = [first or _complete(completer, asked, cancel, usual)]
+    freely = replace(usual, temperature=max(usual.temperature, _FREEDOM), top_p=0.95)
+    for number in range(1, _MOST_TRIED + 1) if asked.invoked else ():
         if len(found) == ALTERNATIVES or cancel.cancelled:
             break
-        other = _complete(completer, asked, cancel, wanted)
+        other = _complete(completer, asked, cancel, replace(freely, seed=usual.seed + number))
         if other.text and other.text not in [one.text for one in found]:
             found.append(other)
     return Known(tuple(found), several=asked.invoked and not cancel.cancelled)

@@ -13,12 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pygls.uris import to_fs_path
-
 from lsp_server.documents import Cursor, Document, without_line_end
-from lsp_server.exclusions import left_alone
+from lsp_server.exclusions import NO_MORE, NOTEBOOK_CELL, Exclusions, path_of
 from lsp_server.imports import Import, imports_of
-from lsp_server.prompt import CHARACTERS_PER_TOKEN, HEAD_TOKENS, PREFIX_TOKENS, SUFFIX_TOKENS, window_top
+from lsp_server.prompt import window_top
+from lsp_server.prompt_budget import CHARACTERS_PER_TOKEN, USUAL_BUDGET, Budget
 from lsp_server.prompt_head import NOWHERE, Snippet, Surroundings
 from lsp_server.repository_files import RepositoryFiles, in_background
 from lsp_server.snippets import MAX_LINES, Block, Candidate, Choice, block_at, blocks_of, choose, nearby
@@ -31,8 +30,6 @@ _MOST_CLOSED = 8
 _MOST_CANDIDATES = 2000
 _SECRET_REACH = 320  # lines round a block in which a secret may begin or end: a long PEM key has as many
 _LARGE = 6000  # lines; of a larger document only the places edited lately are looked at
-
-_CELL = "vscode-notebook-cell"
 
 
 @dataclass
@@ -82,21 +79,29 @@ class ContextSource:
         self,
         root: Path | None,
         background: Callable[[Callable[[], None]], None] = in_background,
+        *,
+        exclusions: Exclusions = NO_MORE,
+        cross_file: bool = True,
+        budget: Budget = USUAL_BUDGET,
     ) -> None:
         """root: the repository's folder, an absolute path; without one there are no snippets of files.
 
-        background: see ``RepositoryFiles``.
+        background: see ``RepositoryFiles``. cross_file: whether any other file is read or shown at all.
+        budget: the prompt's.
         """
-        self._files = RepositoryFiles(root, background)
+        self._files = RepositoryFiles(root, background, exclusions)
+        self._exclusions = exclusions
+        self._cross_file = cross_file
+        self._budget = budget
         self._open: dict[str, _Open] = {}  # the one used last is the last
         self._closed: dict[Path, None] = {}  # likewise
 
     def opened(self, uri: str, document: Document) -> None:
         """Follow ``document``, whose lines will change with it."""
-        opened = _Open(uri, _scheme(uri), _path(uri), document)
+        opened = _Open(uri, _scheme(uri), path_of(uri), document)
         self._open[uri] = opened
         opened.bring_up_to_date()
-        if opened.path is not None and not left_alone(uri):
+        if self._cross_file and opened.path is not None and not self._exclusions.cover(uri):
             self._closed.pop(opened.path, None)
             self._files.ask(opened.path)
             self._look_at_imports(opened)
@@ -137,7 +142,7 @@ class ContextSource:
         """
         returned = next(reversed(self._open), None) != uri
         own = self._used(uri)
-        if own is None or left_alone(uri):
+        if own is None or self._exclusions.cover(uri):
             return NOWHERE
         if own.chosen is None or returned or not self._holds(own.chosen, cursor):
             own.chosen = self._choose(own, lines, cursor)
@@ -165,17 +170,19 @@ class ContextSource:
     def _choose(self, own: _Open, lines: Sequence[str], cursor: Cursor) -> _Chosen:
         self._look_at_imports(own)
         generation = self._files.generation
-        characters = HEAD_TOKENS * CHARACTERS_PER_TOKEN
+        characters = self._budget.head * CHARACTERS_PER_TOKEN
         current = own.chosen.choice.candidates if own.chosen else ()
         candidates = self._candidates(own, lines, cursor)
         choice = choose(nearby(lines, cursor), candidates, characters, current)
         snippets = tuple(s for candidate in choice.candidates if (s := _snippet(candidate)).text)
         outside = own.path is not None and self._files.relative(own.path) is None
-        around = Surroundings("" if outside else self._files.name, self._shown(own), snippets)
+        around = Surroundings("" if outside else self._files.name, self._shown(own), snippets, self._budget)
         return _Chosen(choice, around, cursor.line, generation)
 
     def _candidates(self, own: _Open, lines: Sequence[str], cursor: Cursor) -> list[Candidate]:
         found = list(self._edited_elsewhere(own, lines, cursor))
+        if not self._cross_file:
+            return found
         imported = self._files.imported(own.path) if own.path else []
         others = [other for other in reversed(self._open.values()) if self._may_show(other, own)]
         for other in others[:_MOST_OPEN]:
@@ -197,8 +204,8 @@ class ContextSource:
 
     def _edited_elsewhere(self, own: _Open, lines: Sequence[str], cursor: Cursor) -> Iterator[Candidate]:
         """Places edited lately in the same document that the prompt does not show anyway."""
-        top = window_top(lines, cursor, PREFIX_TOKENS * CHARACTERS_PER_TOKEN).line
-        bottom, room = cursor.line, SUFFIX_TOKENS * CHARACTERS_PER_TOKEN
+        top = window_top(lines, cursor, self._budget.prefix * CHARACTERS_PER_TOKEN).line
+        bottom, room = cursor.line, self._budget.suffix * CHARACTERS_PER_TOKEN
         while bottom < len(lines) and room > 0:
             room -= len(lines[bottom])
             bottom += 1
@@ -208,9 +215,9 @@ class ContextSource:
                 yield Candidate(self._shown(own), *place, likelier=True, source=own)
 
     def _may_show(self, other: _Open, own: _Open) -> bool:
-        if other is own or left_alone(other.uri):
+        if other is own or self._exclusions.cover(other.uri):
             return False
-        if other.scheme == _CELL:
+        if other.scheme == NOTEBOOK_CELL:
             return other.path == own.path
         if other.scheme == "untitled":
             return True
@@ -222,9 +229,9 @@ class ContextSource:
         return self._files.relative(document.path) or document.path.name
 
     def _look_at_imports(self, document: _Open) -> None:
-        if document.path is None:
+        if document.path is None or not self._cross_file:
             return
-        suffix = ".py" if document.scheme == _CELL else document.path.suffix.lower()
+        suffix = ".py" if document.scheme == NOTEBOOK_CELL else document.path.suffix.lower()
         imports = imports_of(document.document.lines, suffix)
         if imports != document.imports:
             document.imports = imports
@@ -249,13 +256,3 @@ def _with_one_end(line: str) -> str:
 
 def _scheme(uri: str) -> str:
     return uri.partition(":")[0].lower()
-
-
-def _path(uri: str) -> Path | None:
-    """Where the document's file, or the notebook that it is a cell of, lies; None for any other kind."""
-    scheme, _, rest = uri.partition(":")
-    try:
-        path = to_fs_path(f"file:{rest}") if scheme.lower() in ("file", _CELL) else None
-    except ValueError:
-        path = None
-    return Path(path) if path else None

@@ -82,9 +82,14 @@ class Pace:
         """Whether suggestions are wanted in this document at all, as far as can be told."""
         return self._documents[uri].unasked <= _UNASKED
 
-    def wait(self, uri: str, idle: bool) -> float:
-        """How many seconds a request should wait. idle: the model has nothing else to do."""
+    def wait(self, uri: str, idle: bool, chosen: float | None = None) -> float:
+        """How many seconds a request should wait. idle: the model has nothing else to do.
+
+        chosen: the seconds since the last change that the user wants to pass, if that is not left to us.
+        """
         typing = self._documents[uri]
+        if chosen is not None:
+            return max(0.0, typing.changed + chosen - self._clock())
         if idle and self._usual < QUICK and not self.in_burst(uri):
             return 0.0
         return max(0.0, typing.changed + PAUSE - self._clock())

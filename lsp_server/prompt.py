@@ -17,16 +17,13 @@ from typing import TYPE_CHECKING
 from engine.errors import DraftlineError
 from engine.fill_in_the_middle import FAMILIES, Family, family_of
 from lsp_server.documents import Cursor
+from lsp_server.prompt_budget import CHARACTERS_PER_TOKEN
 from lsp_server.prompt_head import NOWHERE, HeadFormat, Surroundings
 
 if TYPE_CHECKING:
     from engine.tokenizer import Tokenizer
 
-PREFIX_TOKENS = 768
-SUFFIX_TOKENS = 256
 ANCHOR_LINES = 8  # the middle begins at a line whose number is a multiple of this, if that is in the window
-HEAD_TOKENS = 384  # of repository, other files' snippets and path; a quarter of the prompt where it is short
-CHARACTERS_PER_TOKEN = 3  # what code has at least, nearly always; where it has less, the window shrinks
 _STEP_LINES = 32
 _STEP_CHARACTERS = 256
 
@@ -85,21 +82,22 @@ class PromptFormat:
     ) -> Prompt:
         """The prompt for ``lines`` (with their line ends) at ``cursor``, in at most ``room`` tokens."""
         special, family = self._tokenizer.special, self._family
-        head = self._head.write(around, min(HEAD_TOKENS, room // 4))
+        budget = around.budget
+        head = self._head.write(around, min(budget.head, room // 4))
         room -= len(head)
         if family is None:
             start = [special[name] for name in _BEGINNINGS_OF_TEXT if name in special][:1]
-            prefix, _ = self._prefix(lines, cursor, min(PREFIX_TOKENS, room - len(start)))
+            prefix, _ = self._prefix(lines, cursor, min(budget.prefix, room - len(start)))
             healed, begins_with = self._to_heal(prefix if start else prefix[1:], lines, cursor)
             prefix = prefix[: len(prefix) - healed]
             ids = [*start, *head.behind, *prefix]
             return Prompt(ids, [*head.behind, *prefix], begins_with, healed)
         room -= len(family.start) + 3
-        prefix, typed = self._prefix(lines, cursor, min(PREFIX_TOKENS, room * 3 // 4), anchored=True)
+        prefix, typed = self._prefix(lines, cursor, min(budget.prefix, room * 3 // 4), anchored=True)
         last = typed or prefix
         healed, begins_with = self._to_heal(last, lines, cursor)
         del last[len(last) - healed :]
-        suffix = self._suffix(lines, cursor, min(SUFFIX_TOKENS, room // 4))
+        suffix = self._suffix(lines, cursor, min(budget.suffix, room // 4))
         ids = family.write(special, [*head.behind, *prefix], suffix, typed, head.before)
         context = [*head.before, *head.behind, *suffix, special[family.prefix], *prefix, *typed]
         return Prompt(ids, context, begins_with, healed)

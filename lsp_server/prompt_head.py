@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from lsp_server.prompt_budget import USUAL_BUDGET, Budget
+
 _LINE_COMMENTS = {
     "#": ".py .pyi .pyx .ipynb .rb .sh .bash .zsh .fish .ps1 .pl .pm .r .jl .ex .exs .nim .nix .tf .toml "
     ".yaml .yml .cmake .mk .graphql",
@@ -38,12 +40,14 @@ class Snippet:
 class Surroundings:
     """Where a text stands. repository: its name. path: of the text, as a snippet's; "" if unknown.
 
-    snippets: the most similar last, so that it stands nearest to the text.
+    snippets: the most similar last, so that it stands nearest to the text. budget: how much is
+    read of it all.
     """
 
     repository: str = ""
     path: str = ""
     snippets: tuple[Snippet, ...] = ()
+    budget: Budget = USUAL_BUDGET
 
 
 NOWHERE = Surroundings()

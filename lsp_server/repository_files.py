@@ -1,7 +1,7 @@
 """Files of the repository whose text may be shown to the model, read in the background.
 
 Nothing is read that lies outside the repository, also not through a link, that git ignores, or that the
-rules of model-setup leave out: secret, foreign, generated, binary files.
+rules of model-setup leave out: secret, foreign, generated, binary files; nor what the user excludes.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path, PurePath
 from typing import TypeVar
 
 from lsp_server.documents import split_lines
+from lsp_server.exclusions import NO_MORE, Exclusions
 from lsp_server.imports import Import, module_files
 from lsp_server.snippets import Block, blocks_of
 from model_setup.corpus import decode
@@ -53,7 +54,10 @@ class RepositoryFiles:
     """What is known of a repository's files so far. Its methods are for one thread; none of them waits."""
 
     def __init__(
-        self, root: Path | None, background: Callable[[Callable[[], None]], None] = in_background
+        self,
+        root: Path | None,
+        background: Callable[[Callable[[], None]], None] = in_background,
+        exclusions: Exclusions = NO_MORE,
     ) -> None:
         """root: an absolute path, None for no repository: then no file may be used.
 
@@ -64,6 +68,7 @@ class RepositoryFiles:
         self._given = root
         self._root = root.resolve() if root else None
         self._background = background
+        self._exclusions = exclusions
         self._may_be_used: dict[Path, bool] = {}
         self._files: dict[Path, _File] = {}
         self._imported: dict[Path, list[Path]] = {}
@@ -157,7 +162,7 @@ class RepositoryFiles:
             found = module_files(imports, importer, self._given or root)[:_MOST_IMPORTED]
             to_read.update(path for path in found if path not in self._files)
             self._imported[importer] = found
-        usable = _usable(wanted | to_read, root)
+        usable = _usable(wanted | to_read, root, self._exclusions)
         for path in wanted:
             self._may_be_used[path] = path in usable
         for path in to_read:
@@ -176,7 +181,7 @@ def _forget_the_oldest(known: dict[Path, T], most: int) -> None:
         known.pop(path, None)
 
 
-def _usable(paths: Iterable[Path], root: Path) -> set[Path]:
+def _usable(paths: Iterable[Path], root: Path, exclusions: Exclusions) -> set[Path]:
     """Which of ``paths`` may be shown to the model."""
     inside: dict[Path, Path] = {}
     for path in paths:
@@ -186,7 +191,8 @@ def _usable(paths: Iterable[Path], root: Path) -> set[Path]:
             continue
         if real.is_relative_to(root) and not unwanted_by_name(PurePath(path.name)):
             relative = real.relative_to(root)
-            if not unwanted_by_name(relative):
+            excluded = exclusions.cover_path(path) or exclusions.cover_path(relative)
+            if not (excluded or unwanted_by_name(relative)):
                 inside[path] = relative
     kept = _not_ignored(sorted(set(inside.values())), root)
     return {path for path, relative in inside.items() if relative in kept}

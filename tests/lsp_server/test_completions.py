@@ -17,6 +17,7 @@ from lsp_server.completer import Completer
 from lsp_server.completions import Asked, Completions
 from lsp_server.documents import Document
 from lsp_server.engine_thread import EngineThread
+from lsp_server.settings import Settings
 from tests.lsp_server.scripted_engine import ScriptedEngine
 
 URI = "file:///t.py"
@@ -238,15 +239,41 @@ async def test_whoever_asks_gets_up_to_three_distinct_suggestions_the_likeliest_
 
 @at_desk({"x = ": ENDLESS}, "x = ", delay=0.05)
 async def test_what_is_ready_when_the_time_is_up_is_shown(desk):
-    desk.set(completions, "INVOKED_SECONDS", 1.0)
+    desk.completions.use(Settings(time_limit=500))
     (text,) = await desk.suggest(invoked=True)
     assert 0 < len(text) < 64
     assert ENDLESS.startswith(text)
 
 
+@at_desk({"x = ": ["foo()", "bar()"], "y = ": ENDLESS}, "x = ")
+async def test_how_suggestions_are_decoded_is_the_user_s_choice_and_another_choice_asks_anew(desk):
+    assert await desk.suggest() == ["foo()"]
+    desk.completions.use(Settings(seed=1, temperature=0.5, max_tokens=8))
+    assert await desk.suggest() == ["bar()"]
+    seen = desk.engine.asked[-1]
+    assert (seen.seed, seen.temperature) == (1, 0.5)
+    desk.type("1\ny = ")
+    (text,) = await desk.suggest()
+    assert 0 < len(text) <= 8
+
+
+@at_desk({"x = ": "foo()"}, "x = ")
+async def test_nothing_is_computed_where_nothing_is_wanted(desk):
+    wanted = []
+    desk.completions = Completions(desk.thread, desk.failures.append, lambda uri, invoked: invoked in wanted)
+    assert await desk.suggest() == []
+    assert await desk.suggest(invoked=True) == []
+    assert desk.engine.asked == []
+    wanted.append(True)
+    assert await desk.suggest() == []
+    assert await desk.suggest(invoked=True) == ["foo()"]
+    await desk.idle()
+    assert await desk.suggest() == []
+
+
 @at_desk({"x = ": "foo()"}, "x = ")
 async def test_what_was_not_even_begun_in_time_is_computed_ahead(desk):
-    desk.set(completions, "SECONDS", 0.0)
+    desk.completions.use(Settings(time_limit=0))
     assert await desk.suggest() == []
     await desk.idle()
     asked = len(desk.engine.asked)

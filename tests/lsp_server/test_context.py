@@ -9,7 +9,9 @@ import pytest
 
 from lsp_server.context import ContextSource
 from lsp_server.documents import Cursor, Document
-from lsp_server.prompt import HEAD_TOKENS, PromptFormat
+from lsp_server.exclusions import Exclusions
+from lsp_server.prompt import PromptFormat
+from lsp_server.prompt_budget import HEAD_TOKENS, Budget
 from lsp_server.prompt_head import NOWHERE
 from tests.lsp_server.scripted_engine import ByteTokenizer
 
@@ -42,7 +44,11 @@ class Session:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.source = ContextSource(root, background=lambda work: work())
+        self.choose()
+
+    def choose(self, **choices) -> None:
+        """Begin anew, with choices of the user's."""
+        self.source = ContextSource(self.root, background=lambda work: work(), **choices)
         self.documents: dict[str, Document] = {}
 
     def uri(self, name: str) -> str:
@@ -200,6 +206,39 @@ def test_a_secret_document_gets_nothing(session):
     session.open_file("invoice.py", INVOICE)
     session.open(".env", MAIN)
     assert session.around(".env") == NOWHERE
+
+
+@pytest.mark.parametrize("pattern", ["invoice.py", "*.py", "billing/", "/billing/**"])
+def test_what_the_user_excludes_is_not_shown_open_or_imported(session, pattern):
+    session.choose(exclusions=Exclusions(session.root, [pattern]))
+    session.file("billing/invoice.py", INVOICE)
+    session.open_file("main.pyi", "import billing.invoice\n" + MAIN)
+    assert session.paths("main.pyi") == []
+    session.open("billing/invoice.py", INVOICE)
+    assert session.paths("main.pyi") == []
+    assert session.around("billing/invoice.py") == NOWHERE
+
+
+def test_without_other_files_only_the_document_itself_is_shown(session):
+    session.choose(cross_file=False)
+    session.file("invoice.py", INVOICE)
+    session.open_file("open.py", INVOICE)
+    session.open_file("main.py", "import invoice\n" + MAIN)
+    around = session.around("main.py")
+    assert (around.repository, around.path, around.snippets) == ("shop", "main.py", ())
+
+
+def test_with_a_smaller_budget_less_is_shown(session):
+    for number in range(4):
+        session.open_file(f"invoice{number}.py", INVOICE.replace("charge", f"charge{number}"))
+    session.open_file("main.py", MAIN)
+    shown = len(session.paths("main.py"))
+    session.choose(budget=Budget.of(300))
+    for number in range(4):
+        session.open_file(f"invoice{number}.py", INVOICE.replace("charge", f"charge{number}"))
+    session.open_file("main.py", MAIN)
+    assert 0 < len(session.paths("main.py")) < shown
+    assert session.around("main.py").budget == Budget.of(300)
 
 
 def test_a_document_that_is_not_open_has_no_surroundings(session):

@@ -66,6 +66,14 @@ def test_a_model_that_has_become_slow_is_waited_for_and_one_that_has_become_quic
     assert typist.wait() == 0
 
 
+def test_a_pause_that_the_user_has_chosen_is_kept_however_quick_the_model_is(typist):
+    typist.pace.took(QUICK / 10)
+    typist.type()
+    typist.wait()
+    assert typist.pace.wait("u", idle=True, chosen=0.5) == pytest.approx(0.5)
+    assert typist.pace.wait("u", idle=True, chosen=0.0) == 0
+
+
 def test_a_turn_ends_with_the_next_request_or_change_and_when_the_document_is_closed(typist):
     for ending in (typist.pace.requested, typist.pace.changed, typist.pace.closed):
         turn = typist.pace.requested("u")

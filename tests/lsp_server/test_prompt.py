@@ -15,6 +15,8 @@ from engine.fill_in_the_middle import FAMILIES
 from engine.tokenizer import Tokenizer
 from lsp_server.documents import Cursor, split_lines
 from lsp_server.prompt import PromptFormat, window_top
+from lsp_server.prompt_budget import CONTEXT_TOKENS, Budget
+from lsp_server.prompt_head import Surroundings
 from tests.engine.tiny_models import write_sentencepiece, write_tokenizer
 from tests.lsp_server.scripted_engine import SPECIAL, ByteTokenizer
 
@@ -23,6 +25,19 @@ PREFIX, SUFFIX, MIDDLE = 257, 258, 259
 
 def prompt(text, cursor, room=2000, special=SPECIAL):
     return PromptFormat(ByteTokenizer(special), "model").build(split_lines(text), cursor, room).ids
+
+
+def test_the_parts_of_a_budget():
+    assert Budget.of(CONTEXT_TOKENS) == Budget()
+    assert Budget.of(110) == Budget(60, 20, 30)
+    assert Budget.of(64).prefix > 0
+
+
+def test_a_smaller_budget_reads_less_of_the_text():
+    text = "abcdefg\n" * 500
+    around = Surroundings(budget=Budget.of(110))
+    ids = PromptFormat(ByteTokenizer(), "model").build(split_lines(text), Cursor(250, 0), 4000, around).ids
+    assert len(ids) <= 110 + 4 + len("untitled\n")
 
 
 def test_prefix_and_suffix_meet_at_the_cursor():

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from engine.fill_in_the_middle import FAMILIES
 from lsp_server.documents import Cursor
-from lsp_server.prompt import HEAD_TOKENS, PromptFormat
+from lsp_server.prompt import PromptFormat
+from lsp_server.prompt_budget import HEAD_TOKENS
 from lsp_server.prompt_head import HeadFormat, Snippet, Surroundings
 from tests.lsp_server.scripted_engine import ByteTokenizer
 

@@ -11,6 +11,7 @@ import pytest
 
 from lsp_server import repository_files
 from lsp_server.documents import split_lines
+from lsp_server.exclusions import Exclusions
 from lsp_server.imports import imports_of
 from lsp_server.repository_files import MAX_BYTES, RepositoryFiles
 
@@ -74,6 +75,17 @@ def test_a_file_that_git_tracks_or_would_track_is_read(root):
 )
 def test_a_file_that_must_not_be_shown_is_not_read(root, name, content):
     assert text(files_of(root), write(root, name, content)) == ""
+
+
+def test_what_the_user_excludes_is_not_read_nor_through_a_link(root):
+    files = RepositoryFiles(root, lambda work: work(), Exclusions(root, ["made/"]))
+    made = write(root, "made/a.py")
+    assert text(files, made) == ""
+    assert not allowed(files, made)
+    assert text(files, write(root, "b.py")) == CODE
+    if os.name != "nt":
+        (root / "link.py").symlink_to(made)
+        assert text(files, root / "link.py") == ""
 
 
 @pytest.mark.parametrize("name", ["ignored/a.py", "local_settings.py", ".env", "../outside.py"])

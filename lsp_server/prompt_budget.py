@@ -1,0 +1,29 @@
+"""How many tokens of what a prompt holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PREFIX_TOKENS = 768
+SUFFIX_TOKENS = 256
+HEAD_TOKENS = 384  # of repository, other files' snippets and path; a quarter of the prompt where it is short
+CONTEXT_TOKENS = PREFIX_TOKENS + SUFFIX_TOKENS + HEAD_TOKENS
+CHARACTERS_PER_TOKEN = 3  # what code has at least, nearly always; where it has less, the window shrinks
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How many tokens each part of a prompt has at most."""
+
+    prefix: int = PREFIX_TOKENS
+    suffix: int = SUFFIX_TOKENS
+    head: int = HEAD_TOKENS
+
+    @staticmethod
+    def of(context_tokens: int) -> Budget:
+        """The usual parts of so many tokens in all."""
+        usual = (PREFIX_TOKENS, SUFFIX_TOKENS, HEAD_TOKENS)
+        return Budget(*(part * context_tokens // CONTEXT_TOKENS for part in usual))
+
+
+USUAL_BUDGET = Budget()
