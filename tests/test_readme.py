@@ -19,7 +19,7 @@ from packaging.specifiers import SpecifierSet
 import lsp_server.cli
 import model_setup.cli
 from lsp_server.completer import MAX_TOKENS
-from lsp_server.prompt import HEAD_TOKENS, PREFIX_TOKENS, SUFFIX_TOKENS
+from lsp_server.prompt_budget import HEAD_TOKENS, PREFIX_TOKENS, SUFFIX_TOKENS
 from lsp_server.settings import Settings
 from model_setup.presets import default_preset
 
