@@ -23,9 +23,11 @@ class EngineFace(Protocol):
     eos_ids: tuple[int, ...]
     max_context: int
     device: str
-    weights: str
     notice: str
     load_seconds: float
+
+    @property
+    def weights(self) -> str: ...
 
     def generate(
         self,

@@ -115,7 +115,7 @@ def complete(options: argparse.Namespace, settings: Settings) -> int:
     if not options.json:
         sys.stdout.write(suggestion.text + "\n" if suggestion.text else "")
         return 0
-    engine = completer.engine
+    writer = completer.writer
     answer = {
         "suggestion": suggestion.text,
         "tokens": suggestion.tokens,
@@ -123,10 +123,10 @@ def complete(options: argparse.Namespace, settings: Settings) -> int:
         "tokens_per_cycle": suggestion.tokens_per_cycle,
         "tokens_per_second": suggestion.tokens_per_second,
         "mode": options.mode,
-        "model": engine.name,
-        "device": engine.device,
-        "weights": engine.weights,
-        "load_seconds": engine.load_seconds,
+        "model": writer.name,
+        "device": writer.device,
+        "weights": writer.weights,
+        "load_seconds": writer.load_seconds,
     }
     print(json.dumps(answer, indent=2))
     return 0

@@ -31,9 +31,9 @@ T = TypeVar("T")
 def status(ls: DraftlineServer, params: Any) -> dict[str, Any]:
     answer: dict[str, Any] = {"state": ls.engine.state, "message": ls.engine.failure}
     if ls.engine.worker is not None:
-        engine = ls.engine.worker.engine
-        answer |= {"model": engine.name, "device": engine.device, "weights": engine.weights}
-        answer |= {"loadSeconds": engine.load_seconds}
+        writer = ls.engine.worker.writer
+        answer |= {"model": writer.name, "device": writer.device, "weights": writer.weights}
+        answer |= {"loadSeconds": writer.load_seconds}
     return {**answer, "suggestions": ls.outcomes.counts}
 
 

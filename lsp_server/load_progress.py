@@ -24,7 +24,7 @@ def load(ls: DraftlineServer) -> Coroutine[Any, Any, None]:
         logger.info("the model is %s %s", ls.engine.state, ls.engine.failure)
         if ls.engine.failure:
             ls.tell(ls.engine.failure)
-        elif ls.engine.worker and (notice := ls.engine.worker.engine.notice):
+        elif ls.engine.worker and (notice := ls.engine.worker.writer.notice):
             ls.tell(notice, types.MessageType.Warning)
         fractions.put_nowait(None)
 

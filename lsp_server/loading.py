@@ -11,6 +11,7 @@ from engine.errors import DraftlineError
 from lsp_server.completer import Completer
 from lsp_server.machine import use_physical_cores
 from lsp_server.settings import Settings
+from lsp_server.writer import EngineWriter
 from model_setup.store import general_trigram_path, resolve_model, step_times_path, trigram_path
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def load_completer(settings: Settings, on_progress: Callable[[float], None] | No
         logger.warning("%s", engine.notice)
     if settings.draft2 is None:
         _use_trigram(engine, settings.repository)
-    return Completer(engine)
+    return Completer(EngineWriter(engine))
 
 
 def _use_trigram(engine: Engine, repository: str | None) -> None:

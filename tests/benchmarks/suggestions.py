@@ -51,6 +51,7 @@ from lsp_server.completer import Completer
 from lsp_server.context import ContextSource
 from lsp_server.documents import Document, split_lines
 from lsp_server.prompt_head import NOWHERE, Surroundings
+from lsp_server.writer import EngineWriter
 from model_setup.store import general_trigram_path, resolve_model, sha256_of, step_times_path
 from tests.benchmarks.cursors import Case, cases
 from tests.benchmarks.journal import Journal
@@ -87,7 +88,9 @@ def pipeline(
     with ExitStack() as stack:
         for name, other in changed.items():
             stack.enter_context(mock.patch(f"lsp_server.{name}", other))
-        suggestion = Completer(engine).complete(case.lines, case.cursor, CancelToken(), around=around)
+        suggestion = Completer(EngineWriter(engine)).complete(
+            case.lines, case.cursor, CancelToken(), around=around
+        )
     return Answer(suggestion.text, len(suggestion.tokens))
 
 

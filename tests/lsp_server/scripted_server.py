@@ -24,6 +24,7 @@ from lsp_server.completer import Completer
 from lsp_server.logs import log_to_file
 from lsp_server.server import DraftlineServer
 from lsp_server.settings import Settings
+from lsp_server.writer import EngineWriter
 from tests.lsp_server.scripted_engine import ScriptedEngine
 
 
@@ -71,7 +72,7 @@ def main() -> None:
         nonlocal engine
         engine = LoggingEngine(script, delay=given["delay"], tokens_per_cycle=step, log=given["log"])
         engine.notice = given.get("notice", "")
-        return Completer(engine)
+        return Completer(EngineWriter(engine))
 
     log_to_file()
     stdio.serve(DraftlineServer(load))

@@ -11,6 +11,7 @@ from engine.placement import WEIGHTS
 from lsp_server import cli
 from lsp_server.completer import Completer
 from lsp_server.documents import Cursor
+from lsp_server.writer import EngineWriter
 from tests.lsp_server.scripted_engine import ScriptedEngine
 
 
@@ -24,7 +25,7 @@ def source(tmp_path):
 @pytest.fixture
 def scripted(monkeypatch):
     engine = ScriptedEngine(lambda prefix, suffix: "a + b" if prefix.endswith("return ") else "")
-    monkeypatch.setattr("lsp_server.loading.load_completer", lambda settings: Completer(engine))
+    monkeypatch.setattr("lsp_server.loading.load_completer", lambda settings: Completer(EngineWriter(engine)))
 
 
 def run(*arguments):

@@ -7,6 +7,7 @@ import pytest
 from engine.request import CancelToken, SamplingParams
 from lsp_server.completer import Completer, place_of
 from lsp_server.documents import Cursor, split_lines
+from lsp_server.writer import EngineWriter
 from tests.lsp_server.scripted_engine import ScriptedEngine
 
 
@@ -14,7 +15,7 @@ def suggest(written, text="x = ", cursor=None, cancel=None, mode="staged", max_t
     engine = ScriptedEngine(lambda prefix, suffix: written, **options)
     lines = split_lines(text)
     cursor = cursor or Cursor(len(lines) - 1, len(lines[-1]))
-    completer = Completer(engine)
+    completer = Completer(EngineWriter(engine))
     return completer.complete(
         lines, cursor, cancel or CancelToken(), SamplingParams(max_tokens, mode=mode)
     ), engine
@@ -126,7 +127,8 @@ def test_a_model_that_cannot_write_what_was_typed_suggests_nothing():
             return super().generate(*args, **options)
 
     lines = split_lines("retu")
-    suggestion = Completer(Stubborn(lambda prefix, suffix: "x")).complete(lines, Cursor(0, 4), CancelToken())
+    completer = Completer(EngineWriter(Stubborn(lambda prefix, suffix: "x")))
+    suggestion = completer.complete(lines, Cursor(0, 4), CancelToken())
     assert (suggestion.text, suggestion.tokens) == ("", [])
 
 

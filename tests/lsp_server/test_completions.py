@@ -18,6 +18,7 @@ from lsp_server.completions import Asked, Completions
 from lsp_server.documents import Document
 from lsp_server.engine_thread import EngineThread
 from lsp_server.settings import Settings
+from lsp_server.writer import EngineWriter
 from tests.lsp_server.scripted_engine import ScriptedEngine
 
 URI = "file:///t.py"
@@ -30,7 +31,7 @@ class Desk:
     def __init__(self, answers, text="", uri=URI, **options):
         self.answers = answers
         self.engine = ScriptedEngine(self.script, tokens_per_cycle=1, **options)
-        self.thread = EngineThread(lambda on_progress: Completer(self.engine))
+        self.thread = EngineThread(lambda on_progress: Completer(EngineWriter(self.engine)))
         loaded = threading.Event()
         self.thread.start(lambda fraction: None, loaded.set)
         assert loaded.wait(30)
