@@ -161,6 +161,11 @@ def installed_model(name: str) -> Path | None:
     return _agreeing(model_directory(name), _is_unchanged)
 
 
+def trained_draft(repository: Path, oracle: str) -> Path | None:
+    """The directory of the draft trained in ``repository`` for the oracle of that name, if it is whole."""
+    return _agreeing(draft_directory(repository, oracle), _is_unchanged)
+
+
 def verified_model(name: str) -> Path | None:
     """Like ``installed_model``, but reads and hashes every file: seconds for a gigabyte."""
     if installed_model(name) is None:

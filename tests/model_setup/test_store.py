@@ -39,6 +39,21 @@ def test_a_whole_model_is_installed(model: Path) -> None:
     assert store.resolve_model() == store.resolve_model(name) == model
 
 
+def test_a_trained_draft_is_found_by_any_folder_of_its_repository_if_it_is_whole(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (inner := tmp_path / "src").mkdir()
+    assert store.trained_draft(tmp_path, "oracle") is None
+    directory = store.draft_directory(tmp_path, "oracle")
+    directory.mkdir(parents=True)
+    (directory / "model.safetensors").write_bytes(b"weights")
+    assert store.trained_draft(tmp_path, "oracle") is None
+    store.write_manifest(directory, source="a test", source_sha256="")
+    assert store.trained_draft(tmp_path, "oracle") == store.trained_draft(inner, "oracle") == directory
+    assert store.trained_draft(tmp_path, "another") is None
+    (directory / "model.safetensors").write_bytes(b"weigh")
+    assert store.trained_draft(tmp_path, "oracle") is None
+
+
 def test_the_manifest_names_the_source_and_every_file(model: Path) -> None:
     manifest = json.loads((model / store.MANIFEST).read_text(encoding="utf-8"))
     assert (manifest["source"], manifest["source_sha256"]) == ("a test", "ab")
