@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
@@ -100,6 +101,19 @@ class Engine:
         """
         self._table = None if table is None else NgramTable(table, self.tokenizer.fingerprint)
         self._guessing = self._chains()
+
+    def with_table(self, table: Path | None) -> Engine:
+        """Another engine on the same models and memory, which guesses with ``table`` and has yet to learn.
+
+        Only one of those that share a memory can decode at a time.
+
+        Raises:
+            DraftlineError: the table is damaged or of another tokenizer.
+        """
+        other = copy.copy(self)
+        other._experience = {name: Experience() for name in APPROXIMATIONS}
+        other.use_table(table)
+        return other
 
     @torch.inference_mode()
     def guess_with(self, draft: Path | None, tables: Sequence[Path]) -> None:

@@ -80,8 +80,14 @@ FAMILIES = (
     ),
     Family("CodeLlama", "▁<PRE>", "▁<SUF>", "▁<MID>", start=("<s>",)),
 )
+_BEGINNINGS_OF_TEXT = ("<|begin_of_text|>", "<s>", "<bos>", "<|endoftext|>")
 
 
 def family_of(special: Collection[str]) -> Family | None:
     """The family whose special tokens are all among ``special``; None if there is none."""
     return next((family for family in FAMILIES if family.required <= set(special)), None)
+
+
+def beginning_of_text(special: Mapping[str, int]) -> list[int]:
+    """What a prompt opens with where a model has no such family: its mark for that, if it has one."""
+    return [special[name] for name in _BEGINNINGS_OF_TEXT if name in special][:1]

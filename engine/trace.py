@@ -8,7 +8,9 @@ came from (their figure 3); how often guesses were right, alpha, as observed and
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
 
 import torch
 
@@ -18,9 +20,16 @@ from engine.sampling import Sampler
 from engine.stages import Request
 from engine.standard import Approximation
 
+_NUMBERS = ("cycles", "tokens", "rows", "seconds", "expected", "guessed")
+_COUNTS = ("origins", "tried")
+
 
 class Trace:
-    """The sums over the cycles that were added."""
+    """The sums over the cycles that were added.
+
+    guessed: places with a checked guess. tried: of these, places with one by the stage. origins: tokens by
+    the stage that proposed them first.
+    """
 
     def __init__(self) -> None:
         self.cycles = 0
@@ -30,9 +39,8 @@ class Trace:
         self.expected = 0.0
         self.origins: Counter[Origin] = Counter()
         self.spent: dict[Origin, Spent] = {}
-        self._tried: Counter[Origin] = Counter()
-        self._right: Counter[Origin] = Counter()
-        self._guessed = 0
+        self.tried: Counter[Origin] = Counter()
+        self.guessed = 0
 
     def add(self, cycle: Cycle) -> None:
         self.cycles += 1
@@ -43,10 +51,38 @@ class Trace:
         self.origins.update(cycle.origins)
         for stage, spent in cycle.spent.items():
             self.spent[stage] = self.spent.get(stage, Spent()) + spent
-        for origin, tried in zip(cycle.origins, cycle.tried, strict=True):
-            self._guessed += bool(tried)
-            self._tried.update(tried)
-            self._right[origin] += 1
+        for tried in cycle.tried:
+            self.guessed += bool(tried)
+            self.tried.update(tried)
+
+    def merge(self, other: Trace) -> None:
+        """Add the cycles of ``other``."""
+        for name in _NUMBERS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name in _COUNTS:
+            getattr(self, name).update(getattr(other, name))
+        for stage, spent in other.spent.items():
+            self.spent[stage] = self.spent.get(stage, Spent()) + spent
+
+    def to_json(self) -> dict[str, Any]:
+        """All sums, as what JSON can hold."""
+        spent = {stage: asdict(one) for stage, one in self.spent.items()}
+        return {
+            **{name: getattr(self, name) for name in _NUMBERS},
+            **{name: dict(getattr(self, name)) for name in _COUNTS},
+            "spent": spent,
+        }
+
+    @classmethod
+    def from_json(cls, sums: Mapping[str, Any]) -> Trace:
+        """The trace that `to_json` gave ``sums`` of."""
+        trace = cls()
+        for name in _NUMBERS:
+            setattr(trace, name, sums[name])
+        for name in _COUNTS:
+            getattr(trace, name).update(sums[name])
+        trace.spent = {stage: Spent(**one) for stage, one in sums["spent"].items()}
+        return trace
 
     @property
     def tokens_per_cycle(self) -> float:
@@ -64,8 +100,8 @@ class Trace:
         token is put down to the stage that first proposed it.
         """
         if source is None:
-            return (self._right["draft2"] + self._right["draft"]) / max(1, self._guessed)
-        return self._right[source] / max(1, self._tried[source])
+            return (self.origins["draft2"] + self.origins["draft"]) / max(1, self.guessed)
+        return self.origins[source] / max(1, self.tried[source])
 
     def bytes_per_token(self, stage: Origin) -> float:
         return self._of(stage).bytes / max(1, self.tokens)

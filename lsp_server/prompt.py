@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine.errors import DraftlineError
-from engine.fill_in_the_middle import FAMILIES, Family, family_of
+from engine.fill_in_the_middle import FAMILIES, Family, beginning_of_text, family_of
 from lsp_server.documents import Cursor
 from lsp_server.prompt_budget import CHARACTERS_PER_TOKEN
 from lsp_server.prompt_head import NOWHERE, HeadFormat, Surroundings
@@ -34,7 +34,6 @@ _MOST_HEALED = 6  # tokens: each costs a forward pass
 
 
 _LOOKS_LIKE_FIM = re.compile(r"fim[-_▁]|<(PRE|SUF|MID)>|prefix|suffix|middle", re.IGNORECASE)
-_BEGINNINGS_OF_TEXT = ("<|begin_of_text|>", "<s>", "<bos>", "<|endoftext|>")
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ class PromptFormat:
         head = self._head.write(around, min(budget.head, room // 4))
         room -= len(head)
         if family is None:
-            start = [special[name] for name in _BEGINNINGS_OF_TEXT if name in special][:1]
+            start = beginning_of_text(special)
             prefix, _ = self._prefix(lines, cursor, min(budget.prefix, room - len(start)))
             healed, begins_with = self._to_heal(prefix if start else prefix[1:], lines, cursor)
             prefix = prefix[: len(prefix) - healed]

@@ -16,14 +16,17 @@ class Journal:
         self._path = path
         self._measured: dict[str, dict[str, Any]] = {}
         if path is not None and path.exists():
-            text = path.read_text(encoding="utf-8")
+            text = path.read_text(encoding="utf-8", errors="replace")
             for line in text.splitlines():
-                with contextlib.suppress(ValueError):  # half a line: the run was killed
+                with contextlib.suppress(ValueError, KeyError, TypeError):  # half a line: the run was killed
                     entry = json.loads(line)
                     self._measured[_key(entry["settings"])] = entry["measured"]
             if not text.endswith("\n"):
                 with path.open("a", encoding="utf-8") as file:
                     file.write("\n")  # or the next line would end the half one, and be lost with it
+
+    def __contains__(self, settings: Mapping[str, Any]) -> bool:
+        return _key(settings) in self._measured
 
     def once(self, settings: Mapping[str, Any], measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """What ``measure`` gives, called only if nothing is known for ``settings``. Both must be JSON."""

@@ -3,7 +3,7 @@
     python -m tests.benchmarks.ablation FOLDER [--model M] [--draft DIR] [--weights int8] [--prompts 12]
                                         [--tokens 48] [--temperature 0] [--top-k 0] [--humaneval]
 
-Every setting decodes the same prompts, one after the other within each prompt, the prompt already read.
+Every setting decodes the same prompts, as `model-setup benchmark` does it, but to the last token asked for.
 Per setting: tokens a second (minimum, median, maximum over prompts), all prompts against plain, what the
 cost model promised for that, tokens per cycle and how many were promised, alpha by source, c of the draft,
 bytes read per token against plain (Spector & Ré 2023, table 1), operations per byte of the oracle, where
@@ -19,6 +19,7 @@ import statistics
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -26,69 +27,12 @@ from engine import Engine, SamplingParams, load
 from engine.cost_model import best_gamma, improvement_factor
 from engine.request import ApproximationName
 from engine.sampling import Sampler
-from engine.trace import Trace, teacher_forced_alpha
+from engine.trace import teacher_forced_alpha
+from model_setup.benchmark import Contest, modes
+from model_setup.benchmark_prompts import Prompt, humaneval_prompts
+from model_setup.results import STAGES, Figures, Setting
 from model_setup.store import general_trigram_path, resolve_model
-from tests.benchmarks.prompts import Prompt, fim_prompts, humaneval_prompts
-
-STAGES = ("draft2", "draft", "oracle")
-
-
-def settings(has_draft: bool) -> dict[str, SamplingParams]:
-    """Name -> how to decode; plain first."""
-    standard = SamplingParams(mode="standard", gamma=None)
-    chosen = {"plain": SamplingParams(mode="plain"), "standard, trigram": standard}
-    if has_draft:
-        chosen["standard, draft"] = replace(standard, approximation="draft")
-    for guessers in ("draft2", "draft", "all") if has_draft else ("draft2",):
-        for shape in ("chain", "tree"):
-            name = "draft + draft2" if guessers == "all" else guessers
-            chosen[f"{shape}, {name}"] = SamplingParams(guessers=guessers, shape=shape)
-    return chosen
-
-
-class Result:
-    """One setting over all prompts. promised: seconds that the cost model has for what it did."""
-
-    def __init__(self) -> None:
-        self.trace = Trace()
-        self.rates: list[float] = []
-        self.promised = 0.0
-        self.texts: list[list[int]] = []
-
-    def decode(self, engine: Engine, prompt: Prompt, params: SamplingParams) -> None:
-        trace, text = Trace(), []
-        for cycle in engine.generate(prompt.ids, params, context_ids=prompt.context):
-            text += cycle.tokens
-            below = sum(spent.seconds for stage, spent in cycle.spent.items() if stage != "oracle")
-            self.promised += engine.step_times(cycle.rows) + below
-            trace.add(cycle)
-            self.trace.add(cycle)
-        self.texts.append(text)
-        self.rates.append(trace.tokens / trace.seconds)
-
-    def row(self, name: str, plain: Result, engine: Engine) -> str:
-        trace = self.trace
-        rate = trace.tokens / trace.seconds
-        promised = trace.expected / self.promised * engine.step_times(1)
-        read, read_plain = (
-            sum(result.trace.bytes_per_token(stage) for stage in STAGES) for result in (self, plain)
-        )
-        alphas = " ".join(f"{trace.alpha(source):.2f}" for source in ("draft2", "draft"))
-        origins = " ".join(f"{100 * trace.origins[stage] / trace.tokens:.0f}" for stage in STAGES)
-        per_cycle = [1e3 * trace.seconds_per_token(stage) * trace.tokens_per_cycle for stage in STAGES]
-        times = " ".join(f"{ms:.1f}" for ms in (*per_cycle, 1e3 * trace.other_seconds()))
-        low, middle, high = min(self.rates), statistics.median(self.rates), max(self.rates)
-        return (
-            f"| {name} | {low:.1f} {middle:.1f} {high:.1f} | {rate:.1f} "
-            f"| {rate * plain.trace.seconds / plain.trace.tokens:.2f} | {promised:.2f} "
-            f"| {trace.tokens_per_cycle:.2f} ({trace.expected_per_cycle:.2f}) | {alphas} "
-            f"| {trace.c('draft'):.2f} | {read / read_plain:.2f} | {trace.intensity('oracle'):.1f} "
-            f"| {origins} | {times} | {self.differing(plain)} |"
-        )
-
-    def differing(self, plain: Result) -> int:
-        return sum(ours != theirs for ours, theirs in zip(self.texts, plain.texts, strict=True))
-
+from tests.benchmarks.prompts import decode, fim_prompts
 
 HEAD = """
 | setting | tok/s by prompt | all | / plain | promised | tokens a cycle (promised) | alpha draft2 draft \
@@ -96,7 +40,23 @@ HEAD = """
 |---|---|---|---|---|---|---|---|---|---|---|---|---|"""
 
 
-def print_alphas(engine: Engine, prompts: list[Prompt], plain: Result, params: SamplingParams) -> None:
+def row(figures: Figures) -> str:
+    trace, rates = figures.trace, figures.rates
+    alphas = " ".join(f"{trace.alpha(source):.2f}" for source in ("draft2", "draft"))
+    origins = " ".join(f"{100 * share:.0f}" for share in figures.shares.values())
+    per_cycle = [1e3 * trace.seconds_per_token(stage) * trace.tokens_per_cycle for stage in STAGES]
+    times = " ".join(f"{ms:.1f}" for ms in (*per_cycle, 1e3 * trace.other_seconds()))
+    by_prompt = f"{rates.low:.1f} {rates.middle:.1f} {rates.high:.1f}"
+    return (
+        f"| {figures.setting.name} | {by_prompt} | {figures.rate:.1f} "
+        f"| {figures.ratio:.2f} | {figures.predicted:.2f} "
+        f"| {trace.tokens_per_cycle:.2f} ({trace.expected_per_cycle:.2f}) | {alphas} "
+        f"| {trace.c('draft'):.2f} | {sum(figures.bytes.values()):.2f} | {trace.intensity('oracle'):.1f} "
+        f"| {origins} | {times} | {figures.differing} |"
+    )
+
+
+def print_alphas(engine: Engine, texts: list[tuple[Prompt, list[int]]], params: SamplingParams) -> None:
     """Leviathan's alpha of each approximation, and the gain of standard decoding that it foretells."""
     names: list[ApproximationName] = ["trigram", "bigram", "unigram", "lookup"]
     if engine._draft is not None:
@@ -104,7 +64,7 @@ def print_alphas(engine: Engine, prompts: list[Prompt], plain: Result, params: S
     sampler = Sampler(params.temperature, params.top_k, params.top_p)
     for name in names:
         alphas = []
-        for prompt, text in zip(prompts, plain.texts, strict=True):
+        for prompt, text in texts:
             whole = [*prompt.ids, *text]
             approximation = engine._approximation(name)
             reader = engine._oracle._reader
@@ -135,27 +95,41 @@ def main() -> int:
     args = parser.parse_args()
 
     engine = load(resolve_model(args.model), draft=args.draft, weights=args.weights)
-    engine.use_table(general_trigram_path(engine.tokenizer.fingerprint))
+    table = general_trigram_path(engine.tokenizer.fingerprint)
+    engine.use_table(table)
     prompts = fim_prompts(args.folder, args.prompts, engine)
     if args.humaneval:
-        prompts = humaneval_prompts(engine)[: args.prompts]
+        prompts = humaneval_prompts(engine.tokenizer)[: args.prompts]
     print(f"{platform.machine()}, torch {torch.__version__}, {torch.get_num_threads()} threads")
     print(f"{engine.name}, {engine.weights}, draft {args.draft and args.draft.name}, {len(prompts)} prompts")
 
-    common = {"max_tokens": args.tokens, "temperature": args.temperature, "top_k": args.top_k}
-    results = {name: Result() for name in settings(args.draft is not None)}
-    for prompt in prompts:
-        reading = SamplingParams(max_tokens=1, guessers="all")
-        list(engine.generate(prompt.ids, reading, context_ids=prompt.context))
-        for name, params in settings(args.draft is not None).items():
-            results[name].decode(engine, prompt, replace(params, **common))
+    common: dict[str, Any] = {
+        "max_tokens": args.tokens,
+        "temperature": args.temperature,
+        "top_k": args.top_k,
+    }
+    settings = {
+        Setting("", "", name): (engine.with_table(table), replace(params, **common))
+        for name, params in modes(args.draft is not None).items()
+    }
+    contest = Contest(settings)
+    outcomes, texts = [], []
+    for number, prompt in enumerate(prompts):
+        decode(engine, prompt, SamplingParams(max_tokens=1))  # the prompt is read
+        outcomes.append(contest.decode(prompt, number))
+        if args.alpha:
+            plain = decode(engine, prompt, SamplingParams(mode="plain", **common))
+            texts.append((prompt, plain.tokens))
     print(HEAD)
-    plain = results["plain"]
-    for name, result in results.items():
-        print(result.row(name, plain, engine))
+    by_setting = list(zip(*outcomes, strict=True))
+    rows = [
+        Figures(setting, done, by_setting[0], engine.step_times(1))
+        for setting, done in zip(settings, by_setting, strict=True)
+    ]
+    print("\n".join(map(row, rows)))
     if args.alpha:
-        print_alphas(engine, prompts, plain, SamplingParams(**common))
-    return int(any(result.differing(plain) for name, result in results.items() if "standard" not in name))
+        print_alphas(engine, texts, SamplingParams(**common))
+    return int(any(each.differing for each in rows if "standard" not in each.setting.name))
 
 
 if __name__ == "__main__":

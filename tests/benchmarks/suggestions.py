@@ -52,9 +52,9 @@ from lsp_server.context import ContextSource
 from lsp_server.documents import Document, split_lines
 from lsp_server.prompt_head import NOWHERE, Surroundings
 from lsp_server.writer import EngineWriter
+from model_setup.journal import Journal
 from model_setup.store import general_trigram_path, resolve_model, sha256_of, step_times_path
 from tests.benchmarks.cursors import Case, cases
-from tests.benchmarks.journal import Journal
 from tests.benchmarks.new_packages import fetch
 
 OURS = "pipeline"

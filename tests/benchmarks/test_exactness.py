@@ -6,10 +6,10 @@ from unittest import mock
 import pytest
 
 from engine import SamplingParams
+from model_setup.benchmark_prompts import Prompt
+from model_setup.journal import Journal
 from tests.benchmarks import exactness
 from tests.benchmarks.exactness import compare, decode_once, first_difference
-from tests.benchmarks.journal import Journal
-from tests.benchmarks.prompts import Prompt
 from tests.lsp_server.scripted_engine import ScriptedEngine
 
 PROMPT = Prompt("a", [97], [97])

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from lsp_server.documents import Cursor
+from model_setup.journal import Journal
 from tests.benchmarks.cursors import Case
-from tests.benchmarks.journal import Journal
 from tests.benchmarks.suggestions import VARIANTS, ahead, measure, peers, report, score
 from tests.lsp_server.scripted_engine import ScriptedEngine
 

@@ -20,8 +20,9 @@ import pytest
 from engine import Engine, SamplingParams, load
 from engine.cost_model import StepTimes
 from engine.katz import write_table
+from model_setup.benchmark_prompts import Prompt, humaneval_prompts
 from tests.benchmarks.exactness import GREEDY, SAMPLED
-from tests.benchmarks.prompts import Prompt, decode, fim_prompts, humaneval_prompts
+from tests.benchmarks.prompts import decode, fim_prompts
 
 pytestmark = pytest.mark.slow
 
@@ -74,7 +75,7 @@ def assert_nothing_is_lost(engine: Engine, prompts: list[Prompt], tokens: int) -
 
 
 def test_standard_and_staged_texts_of_humaneval_are_plain_texts(engine: Engine):
-    prompts = humaneval_prompts(engine)
+    prompts = humaneval_prompts(engine.tokenizer)
     assert len(prompts) == 164
     assert_nothing_is_lost(engine, prompts[:: len(prompts) // PROMPTS][:PROMPTS], HUMANEVAL_TOKENS)
 
@@ -90,7 +91,7 @@ def test_the_same_seed_gives_the_same_text_plain_and_staged(engine: Engine):
     """In all settings of temperature and filter."""
     different = []
     staged_cycles = 0
-    for seed, prompt in enumerate(humaneval_prompts(engine)[:SEEDS]):
+    for seed, prompt in enumerate(humaneval_prompts(engine.tokenizer)[:SEEDS]):
         for params in SAMPLED:
             params = replace(params, seed=seed, max_tokens=SAMPLED_TOKENS)
             staged = decode(engine, prompt, params)

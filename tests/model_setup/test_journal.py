@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.benchmarks.journal import Journal
+from model_setup.journal import Journal
 
 
 def test_what_was_measured_is_not_measured_again_though_runs_were_killed(tmp_path):
