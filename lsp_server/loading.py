@@ -26,6 +26,10 @@ def load_completer(settings: Settings, on_progress: Callable[[float], None] | No
     Raises:
         DraftlineError: the model is not installed, or it or the table asked for cannot be used.
     """
+    if settings.backend == "openai":
+        from lsp_server.server_writer import connect  # brings in the HTTP client
+
+        return Completer(connect(settings.server_url, settings.server_model, settings.server_family))
     oracle = resolve_model(settings.model)
     from engine import load  # brings in torch, so what can fail early has failed by now
 

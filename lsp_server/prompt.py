@@ -12,16 +12,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from engine.errors import DraftlineError
 from engine.fill_in_the_middle import FAMILIES, Family, beginning_of_text, family_of
 from lsp_server.documents import Cursor
 from lsp_server.prompt_budget import CHARACTERS_PER_TOKEN
 from lsp_server.prompt_head import NOWHERE, HeadFormat, Surroundings
-
-if TYPE_CHECKING:
-    from engine.tokenizer import Tokenizer
 
 ANCHOR_LINES = 8  # the middle begins at a line whose number is a multiple of this, if that is in the window
 _STEP_LINES = 32
@@ -50,10 +47,20 @@ class Prompt:
     healed: int = 0
 
 
+class Vocabulary(Protocol):
+    """What a prompt is made of: an `engine.tokenizer.Tokenizer`'s tokens, or a stand-in's."""
+
+    special: dict[str, int]
+    opening: str
+
+    def encode(self, text: str) -> list[int]: ...
+    def decode(self, ids: Sequence[int]) -> str: ...
+
+
 class PromptFormat:
     """Writes prompts for one model."""
 
-    def __init__(self, tokenizer: Tokenizer, model_name: str) -> None:
+    def __init__(self, tokenizer: Vocabulary, model_name: str) -> None:
         """Find the model's family by its special tokens.
 
         A model without any fill-in-the-middle tokens continues the prefix.

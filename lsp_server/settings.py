@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from engine.errors import DraftlineError
 from lsp_server.setting_kinds import FLAG, FLAGS, GLOBS, TEXT, WEB_ADDRESS, Kind, number, one_of, whole
+from lsp_server.text_prompt import SERVED
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Settings:
     backend: Literal["local", "openai"] = "local"
     server_url: str | None = None
     server_model: str | None = None
+    server_family: str | None = None
 
     def speaks(self, language: str) -> bool:
         """Whether suggestions are wanted in the language of this identifier."""
@@ -165,5 +167,11 @@ TABLE: dict[str, Setting] = {
     ),
     "server_url": Setting(WEB_ADDRESS, "that server's address", loads=True, unset="none"),
     "server_model": Setting(TEXT, "the model's name there", loads=True, unset="none"),
+    "server_family": Setting(
+        one_of(*(family.name for family in SERVED)),
+        "the family of models that it is of",
+        loads=True,
+        unset="what its name tells",
+    ),
 }
 LOADED_WITH = tuple(name for name, setting in TABLE.items() if setting.loads)

@@ -33,7 +33,7 @@ else:
 
 PROJECT_FILE = store.PROJECT_SETTINGS
 _ENVIRONMENT = "DRAFTLINE_"
-_NO_SETTINGS = {"DRAFTLINE_HOME"}
+_NO_SETTINGS = {"DRAFTLINE_HOME", "DRAFTLINE_API_KEY"}
 _MOST_BYTES = 100_000
 _SECONDS = 1.0  # between two looks at the files
 _SHOWN = 40  # characters of a wrong value
