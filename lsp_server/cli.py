@@ -7,18 +7,22 @@ import dataclasses
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import get_args
+from typing import Any, NoReturn, get_args
 
 from engine.errors import DraftlineError
 from engine.request import CancelToken, Mode, SamplingParams
-from lsp_server.completer import MAX_TOKENS
 from lsp_server.documents import Cursor, split_lines, without_line_end
+from lsp_server.prompt_budget import Budget
+from lsp_server.prompt_head import NOWHERE
 from lsp_server.settings import Settings
+from lsp_server.settings_sources import Sources
 from model_setup.command_line import OneSentenceParser, draftline_version, positive, run_command
 
 _PLACE = re.compile(r"(?P<file>.+):(?P<line>\d{1,18}):(?P<column>\d{1,18})", re.DOTALL)
+
+_SETTINGS = ("model", "draft", "weights")  # that have an option of their own
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,15 +32,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _main(arguments: Sequence[str] | None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
-    settings = Settings(model=options.model, weights=options.weights, draft=options.draft)
+    given = {name: value for name in _SETTINGS if (value := getattr(options, name)) is not None}
+    if options.command == "serve" or options.stdio:
+        return serve(given)
+    merged = Sources(given).merged()
+    for sentence in (*merged.wrong, *merged.unknown):
+        print(sentence, file=sys.stderr)
+    settings = merged.settings
     if options.command == "complete":
         return complete(options, settings)
     if options.command == "demo":
         from lsp_server.demo import demo
 
         return demo(Path.cwd(), settings, as_json=options.json)
-    if options.command == "serve" or options.stdio:
-        return serve(settings)
     parser.error("say what to do: --stdio, serve, complete or demo")
 
 
@@ -65,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Code completion by a model on your own machine.",
         parents=[stdio, model],
     )
-    parser.set_defaults(model=None, draft=None, weights="auto", stdio=False)
+    parser.set_defaults(**dict.fromkeys(_SETTINGS), stdio=False)
     parser.add_argument("--version", action="version", version=f"draftline {draftline_version()}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=OneSentenceParser)
 
@@ -80,11 +88,9 @@ def _parser() -> argparse.ArgumentParser:
         "--json", action="store_true", help="print the tokens, their origins and the figures too"
     )
     one.add_argument("--mode", choices=get_args(Mode), default="staged")
-    one.add_argument("--max-tokens", type=positive, default=MAX_TOKENS, metavar="N")
-    one.add_argument(
-        "--temperature", type=float, default=0.0, metavar="T", help="how freely tokens are drawn (0: greedy)"
-    )
-    one.add_argument("--seed", type=int, default=0, metavar="S", help="the same seed draws the same text")
+    one.add_argument("--max-tokens", type=positive, metavar="N")
+    one.add_argument("--temperature", type=float, metavar="T", help="how freely tokens are drawn (0: greedy)")
+    one.add_argument("--seed", type=int, metavar="S", help="the same seed draws the same text")
     shown = commands.add_parser(
         "demo", parents=[model], help="three suggestions in this repository, explained"
     )
@@ -92,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def serve(settings: Settings) -> int:
+def serve(given: Mapping[str, Any]) -> NoReturn:
     from lsp_server import stdio
     from lsp_server.loading import load_completer
     from lsp_server.logs import log_to_file
@@ -101,17 +107,23 @@ def serve(settings: Settings) -> int:
 
     step_back()
     log_to_file()
-    stdio.serve(DraftlineServer(load_completer, settings))
+    stdio.serve(DraftlineServer(load_completer, given))
 
 
 def complete(options: argparse.Namespace, settings: Settings) -> int:
     """Print one suggestion; nothing at all if there is none."""
-    wanted = SamplingParams(options.max_tokens, options.temperature, seed=options.seed, mode=options.mode)
+    wanted = SamplingParams(
+        settings.max_tokens if options.max_tokens is None else options.max_tokens,
+        settings.temperature if options.temperature is None else options.temperature,
+        seed=settings.seed if options.seed is None else options.seed,
+        mode=options.mode,
+    )
     path, lines, cursor = read_place(options.place)
     from lsp_server.loading import load_completer
 
     completer = load_completer(dataclasses.replace(settings, repository=str(path.parent)))
-    suggestion = completer.complete(lines, cursor, CancelToken(), wanted)
+    around = dataclasses.replace(NOWHERE, budget=Budget.of(settings.context_tokens))
+    suggestion = completer.complete(lines, cursor, CancelToken(), wanted, around)
     if not options.json:
         sys.stdout.write(suggestion.text + "\n" if suggestion.text else "")
         return 0

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -75,14 +75,17 @@ class Completions:
         engine: EngineThread[Completer],
         on_failure: Callable[[Exception], None],
         wanted: Callable[[str, bool], bool] = _not_secret,
+        on_working: Callable[[], None] = lambda: None,
     ) -> None:
         """``on_failure`` is told when a suggestion could not be computed; the answer is empty then.
 
         wanted: whether there may be suggestions for the document of a URI; the second argument is whether
-        the user asked for one.
+        the user asked for one. on_working: called when ``working`` may have changed.
         """
         self.last: dict[str, Suggestion] = {}
         self._wanted = wanted
+        self._on_working = on_working
+        self._waiting = 0  # requests that the model is at work for
         self._settings = Settings()
         self._engine = engine
         self._on_failure = on_failure
@@ -101,10 +104,11 @@ class Completions:
         if known is None or (asked.invoked and not known.several):
             if not await self._may_go_on(asked, turn):
                 return []
-            known = await self._computed(asked, known, end)
+            settings = self._settings
+            known = await self._at_work(self._computed(asked, known, end))
             if known is None or not self._pace.is_turn(asked.uri, turn):
                 return []
-            self._keep(asked, known)
+            self._keep(asked, known, settings)
         self.last[asked.uri] = known.suggestions[0]
         self._look_ahead(asked, known.suggestions[0])
         return [one for one in known.suggestions if one.text]
@@ -117,7 +121,8 @@ class Completions:
         job = self._engine.submit(
             asked.uri, lambda completer, cancel: _complete(completer, asked, cancel, wanted)
         )
-        suggestion = await self._outcome(job)
+        outcome = self._outcome(job)
+        suggestion = await self._at_work(outcome)
         if suggestion:
             self.last[asked.uri] = suggestion
         return suggestion
@@ -144,6 +149,20 @@ class Completions:
         self._engine.cancel_ahead()
         self._pace.closed(uri)
         self.last.pop(uri, None)
+
+    @property
+    def working(self) -> bool:
+        """Whether the model is at work for a request."""
+        return self._waiting > 0
+
+    async def _at_work(self, work: Awaitable[T]) -> T:
+        self._waiting += 1
+        self._on_working()
+        try:
+            return await work
+        finally:
+            self._waiting -= 1
+            self._on_working()
 
     def use(self, settings: Settings) -> None:
         """Go by these from now on. What was computed by others is forgotten."""
@@ -237,12 +256,14 @@ class Completions:
         self.start(self._kept(ahead, self._engine.submit_ahead(run)))
 
     async def _kept(self, asked: Asked, job: Job[Completer, Known]) -> None:
+        settings = self._settings
         if known := await self._outcome(job):
-            self._keep(asked, known)
+            self._keep(asked, known, settings)
 
-    def _keep(self, asked: Asked, known: Known) -> None:
+    def _keep(self, asked: Asked, known: Known, settings: Settings) -> None:
+        """Remember what was computed by these settings, if they still hold."""
         first = known.suggestions[0]
-        if first.text or not first.cut:
+        if settings == self._settings and (first.text or not first.cut):
             self._cache.put(asked.uri, window_of(asked.lines, asked.cursor), known)
 
     def _read_ahead(self, asked: Asked) -> None:

@@ -59,11 +59,12 @@ class DemoSession:
             ),
         )
         params = types.InitializeParams(capabilities, process_id=os.getpid(), root_uri=repository.as_uri())
+        params.initialization_options = {"enabled": True}
         await self._answer(self._client.initialize_async(params))
         self._client.initialized(types.InitializedParams())
-        while (status := await self._request("draftline/status", {})).state in {"new", "loading"}:
+        while (status := await self._request("draftline/status", {})).state == "loading":
             await asyncio.sleep(0.05)
-        if status.state == "failed":
+        if status.state == "error":
             raise DraftlineError(status.message)
         return status
 
@@ -85,7 +86,12 @@ class DemoSession:
         """A suggestion in full, for editors' requests have a time limit, and how it came about."""
         position = {"line": cursor.line, "character": cursor.character}
         document = {"textDocument": {"uri": uri}, "position": position}
-        return await self._request("draftline/complete", {**document, "mode": mode, "maxTokens": max_tokens})
+        wanted = {"mode": mode, "maxTokens": max_tokens}
+        if (answer := await self._request("draftline/complete", {**document, **wanted})) is None:
+            raise DraftlineError(
+                f"Your settings keep Draftline from suggesting in {uri}; see languages and exclude there."
+            )
+        return answer
 
     async def leave(self) -> None:
         """End the server, the polite way if it still answers."""

@@ -109,9 +109,13 @@ def splice(lines: list[str], start: Cursor, end: Cursor, text: str) -> Cursor:
 class Document:
     """One open document. Columns given to its methods count code units of the client's encoding."""
 
-    def __init__(self, text: str, version: int | None = None, encoding: Encoding = "utf-16") -> None:
+    def __init__(
+        self, text: str, version: int | None = None, encoding: Encoding = "utf-16", language: str = ""
+    ) -> None:
+        """language: its identifier, as the editor gives it."""
         self.lines = split_lines(text)
         self.version = version
+        self.language = language
         self._encoding: Encoding = encoding
 
     @property

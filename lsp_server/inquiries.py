@@ -1,8 +1,5 @@
 """Requests beside the protocol's own, for `draftline demo` and for editors.
 
-- ``draftline/status`` gives ``{state, message, model, device, weights, loadSeconds, suggestions}``; state is
-  ``new``, ``loading``, ``ready`` or ``failed``, and message says why it failed; suggestions counts those that
-  were ``shown``, and what became of them: ``accepted``, ``partly`` accepted or ``rejected``.
 - ``draftline/origins`` takes ``{textDocument: {uri}}`` and gives the document's last suggestion as
   ``{text, tokens, origins, cycles, seconds, tokensPerCycle, tokensPerSecond}``, or null if there was none:
   the tokens' texts, and for each the stage that proposed it.
@@ -26,15 +23,6 @@ if TYPE_CHECKING:
     from lsp_server.server import DraftlineServer
 
 T = TypeVar("T")
-
-
-def status(ls: DraftlineServer, params: Any) -> dict[str, Any]:
-    answer: dict[str, Any] = {"state": ls.engine.state, "message": ls.engine.failure}
-    if ls.engine.worker is not None:
-        writer = ls.engine.worker.writer
-        answer |= {"model": writer.name, "device": writer.device, "weights": writer.weights}
-        answer |= {"loadSeconds": writer.load_seconds}
-    return {**answer, "suggestions": ls.outcomes.counts}
 
 
 def origins(ls: DraftlineServer, params: Any) -> dict[str, Any] | None:

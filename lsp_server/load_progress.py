@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
+from lsp_server.status import tell_status
+
 if TYPE_CHECKING:
     from lsp_server.server import DraftlineServer
 
@@ -19,6 +21,12 @@ def load(ls: DraftlineServer) -> Coroutine[Any, Any, None]:
     """Begin to load the model, or to load it anew; what is returned shows the progress, until it ends."""
     loop = asyncio.get_running_loop()
     fractions: asyncio.Queue[float | None] = asyncio.Queue()
+    ls.percent = 0
+
+    def progressed(fraction: float) -> None:
+        ls.percent = min(100, int(fraction * 100))
+        tell_status(ls)
+        fractions.put_nowait(fraction)
 
     def loaded() -> None:
         logger.info("the model is %s %s", ls.engine.state, ls.engine.failure)
@@ -26,11 +34,12 @@ def load(ls: DraftlineServer) -> Coroutine[Any, Any, None]:
             ls.tell(ls.engine.failure)
         elif ls.engine.worker and (notice := ls.engine.worker.writer.notice):
             ls.tell(notice, types.MessageType.Warning)
+        tell_status(ls)
         fractions.put_nowait(None)
 
     begin = ls.engine.start if ls.engine.state == "new" else ls.engine.restart
     begin(
-        on_progress=lambda fraction: _call(loop, fractions.put_nowait, fraction),
+        on_progress=lambda fraction: _call(loop, progressed, fraction),
         on_loaded=lambda: _call(loop, loaded),
     )
     return _shown(ls, fractions)

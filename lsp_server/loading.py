@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from engine.errors import DraftlineError
 from lsp_server.completer import Completer
-from lsp_server.machine import use_physical_cores
+from lsp_server.machine import use_threads
 from lsp_server.settings import Settings
 from lsp_server.writer import EngineWriter
 from model_setup.store import general_trigram_path, resolve_model, step_times_path, trigram_path
@@ -33,7 +33,7 @@ def load_completer(settings: Settings, on_progress: Callable[[float], None] | No
     oracle = resolve_model(settings.model)
     from engine import load  # brings in torch, so what can fail early has failed by now
 
-    use_physical_cores()
+    use_threads(settings.threads)
     engine = load(
         oracle,
         draft=None if settings.draft is None else resolve_model(settings.draft),

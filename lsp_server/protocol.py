@@ -29,6 +29,7 @@ _READ = ("processId", "rootUri", "workspaceFolders", "initializationOptions")
 _CAPABILITIES_READ = {
     "general": ("positionEncodings",),
     "window": ("workDoneProgress",),
+    "workspace": ("configuration", "didChangeConfiguration"),
     "textDocument": ("inlineCompletion",),
 }
 
@@ -52,7 +53,7 @@ class DraftlineProtocol(LanguageServerProtocol):
     @lsp_method(types.TEXT_DOCUMENT_DID_OPEN)
     def lsp_text_document__did_open(self, params: types.DidOpenTextDocumentParams) -> None:
         document = params.text_document
-        self._server.opened(document.uri, document.text, document.version)
+        self._server.opened(document.uri, document.text, document.version, document.language_id)
 
     @lsp_method(types.TEXT_DOCUMENT_DID_CHANGE)
     def lsp_text_document__did_change(self, params: types.DidChangeTextDocumentParams) -> None:

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Protocol
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
-from pygls.uris import to_fs_path
 
 from engine.errors import DraftlineError, OutOfMemory
-from lsp_server import inquiries
+from lsp_server import configuration, inquiries
 from lsp_server.completer import Completer
 from lsp_server.completions import Asked, Completions
 from lsp_server.context import ContextSource
 from lsp_server.documents import Cursor, Document, Encoding, splice
 from lsp_server.engine_thread import EngineThread
-from lsp_server.load_progress import load
+from lsp_server.exclusions import NO_MORE
+from lsp_server.machine import Battery
 from lsp_server.outcomes import Outcomes
 from lsp_server.protocol import DraftlineProtocol
 from lsp_server.settings import Settings
+from lsp_server.settings_sources import Sources
+from lsp_server.status import METHOD as STATUS
+from lsp_server.status import status, tell_status
 from lsp_server.suggestion import Suggestion
 from model_setup.command_line import draftline_version
 
@@ -46,16 +48,27 @@ class DraftlineServer(LanguageServer):
 
     protocol: DraftlineProtocol
 
-    def __init__(self, load: Loader, settings: Settings | None = None) -> None:
+    def __init__(self, load: Loader, given: Mapping[str, Any] | None = None) -> None:
+        """given: the settings that stand on the command line, by name."""
         super().__init__("draftline", draftline_version(), protocol_cls=DraftlineProtocol)
-        self.settings = settings or Settings()
-        self.settings_error: DraftlineError | None = None
+        self.sources = Sources(given or {})
+        self.folder: str | None = None
+        self.chosen = Settings()  # by the user
+        self.instead: dict[str, Any] = {}  # of what was chosen, for want of memory
+        self.settings = self.loaded = Settings()  # both together, and those of the model
+        self.exclusions = NO_MORE
+        self.battery = Battery()
         self.documents: dict[str, Document] = {}
         self.context = ContextSource(None)
         self.engine = EngineThread(self._load)
-        self.completions = Completions(self.engine, self._failed)
+        self.completions = Completions(
+            self.engine, self._failed, partial(configuration.wanted, self), partial(tell_status, self)
+        )
         self.outcomes = Outcomes()
         self.loads = itertools.count()
+        self.percent = 0  # of the model that are loaded
+        self.tells_status = False
+        self.told_status: dict[str, Any] = {}
         self._loader = load
         self._told: set[str] = set()
         for method, (feature, options) in FEATURES.items():
@@ -63,14 +76,12 @@ class DraftlineServer(LanguageServer):
         self.command(ACCEPTED)(accepted)
 
     def _load(self, on_progress: Callable[[float], None]) -> Completer:
-        if self.settings_error:
-            raise self.settings_error
-        return self._loader(self.settings, on_progress)
+        return self._loader(self.loaded, on_progress)
 
-    def opened(self, uri: str, text: str, version: int) -> None:
+    def opened(self, uri: str, text: str, version: int, language: str) -> None:
         self.closed(uri)
         encoding: Encoding = types.PositionEncodingKind(self.server_capabilities.position_encoding).value
-        self.documents[uri] = document = Document(text, version, encoding)
+        self.documents[uri] = document = Document(text, version, encoding, language)
         self.context.opened(uri, document)
 
     def changed(self, params: types.DidChangeTextDocumentParams) -> None:
@@ -127,9 +138,9 @@ class DraftlineServer(LanguageServer):
         """A suggestion failed. The first time for lack of the GPU's memory, we move to the CPU."""
         if isinstance(error, OutOfMemory) and self.settings.device != "cpu":
             logger.warning("%s", error)
-            self.settings = replace(self.settings, device="cpu", weights="auto")
             self.tell(NO_ROOM, types.MessageType.Warning)
-            self.completions.start(load(self))
+            self.instead = {"device": "cpu", "weights": "auto"}
+            configuration.use(self, replace(self.chosen, **self.instead))
         elif isinstance(error, OutOfMemory) and self.engine.state == "loading":
             logger.warning("%s", error)  # it was asked for before we moved
         elif isinstance(error, DraftlineError):
@@ -148,32 +159,32 @@ class DraftlineServer(LanguageServer):
             self._told.add(message)
             self.window_show_message(types.ShowMessageParams(kind, message))
 
+    def log_once(self, message: str) -> None:
+        if message not in self._told:
+            self._told.add(message)
+            logger.warning("%s", message)
+
     def report_server_error(self, error: Exception, source: Any) -> None:
         """Log it. pygls would show it to the user, and write the client's whole message to its own log."""
         logger.error("%s: %s", getattr(source, "__name__", source), type(error).__name__)
 
 
 def initialize(ls: DraftlineServer, params: types.InitializeParams) -> None:
-    folders = [folder.uri for folder in params.workspace_folders or []]
-    folder = next((path for uri in [*folders, params.root_uri] if uri and (path := to_fs_path(uri))), None)
-    options = params.initialization_options
-    try:
-        ls.settings = ls.settings.updated({"repository": ls.settings.repository or folder})
-        ls.settings = ls.settings.updated(options if isinstance(options, dict) else {})
-    except DraftlineError as error:
-        ls.settings_error = error
-    repository = ls.settings.repository
-    ls.context = ContextSource(Path(repository).absolute() if repository else None)
+    configuration.learn(ls, params)
 
 
 async def initialized(ls: DraftlineServer, params: types.InitializedParams) -> None:
-    if ls.engine.state == "new":
-        await load(ls)
+    await configuration.begin(ls)
+
+
+async def configuration_changed(ls: DraftlineServer, params: types.DidChangeConfigurationParams) -> None:
+    await configuration.changed(ls, params)
 
 
 async def inline_completion(
     ls: DraftlineServer, params: types.InlineCompletionParams
 ) -> types.InlineCompletionList:
+    configuration.look(ls)
     uri, selected = params.text_document.uri, params.context.selected_completion_info
     if uri not in ls.documents:
         return types.InlineCompletionList([])
@@ -209,6 +220,7 @@ def _with_selected(
 
 async def completion(ls: DraftlineServer, params: types.CompletionParams) -> types.CompletionList:
     """The same for clients that know no inline completion: one item in their popup."""
+    configuration.look(ls)
     uri = params.text_document.uri
     if uri not in ls.documents:
         return types.CompletionList(is_incomplete=True, items=[])
@@ -242,9 +254,10 @@ def accepted(ls: DraftlineServer, number: int) -> None:
 FEATURES: dict[str, tuple[Callable[..., Any], Any]] = {
     types.INITIALIZE: (initialize, None),
     types.INITIALIZED: (initialized, None),
+    types.WORKSPACE_DID_CHANGE_CONFIGURATION: (configuration_changed, None),
     types.TEXT_DOCUMENT_INLINE_COMPLETION: (inline_completion, types.InlineCompletionOptions()),
     types.TEXT_DOCUMENT_COMPLETION: (completion, types.CompletionOptions()),
-    "draftline/status": (inquiries.status, None),
+    STATUS: (status, None),
     "draftline/origins": (inquiries.origins, None),
     "draftline/complete": (inquiries.complete, None),
 }

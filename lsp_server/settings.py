@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Literal
 
-from engine.errors import DraftlineError
 from lsp_server.setting_kinds import FLAG, FLAGS, GLOBS, TEXT, WEB_ADDRESS, Kind, number, one_of, whole
 from lsp_server.text_prompt import SERVED
 
@@ -49,26 +48,12 @@ class Settings:
         """Whether what was loaded for these serves for ``other`` as well."""
         return all(getattr(self, name) == getattr(other, name) for name in LOADED_WITH)
 
-    def updated(self, options: Mapping[str, Any]) -> Settings:
-        """These settings with the editor's options over them; null means not set, unknown names are ignored.
-
-        Raises:
-            DraftlineError: an option is no text.
-        """
-        known = {field.name for field in fields(self)}
-        given = {name: value for name, value in options.items() if name in known and value is not None}
-        for name, value in given.items():
-            if not isinstance(value, str):
-                raise DraftlineError(
-                    f"The option {name} must be a text, not {value!r}; mend it in the editor's settings."
-                )
-        return replace(self, **given)
-
 
 @dataclass(frozen=True)
 class Setting:
     """kind: its values. project: whether a project's file may set it, which others may have written;
     ``"preset"`` if only to the name of a preset. loads: whether the model is loaded anew when it changes.
+    option: of the command line, if it has one there.
 
     meaning, unset: for people; unset says what holds without a value, where that is no value itself.
     """
@@ -77,6 +62,7 @@ class Setting:
     meaning: str
     project: bool | Literal["preset"] = False
     loads: bool = False
+    option: str = ""
     unset: str = ""
 
 
@@ -126,6 +112,7 @@ TABLE: dict[str, Setting] = {
         "a model's directory, a GGUF file or a preset's name",
         project="preset",
         loads=True,
+        option="--model",
         unset="this machine's preset",
     ),
     "draft": Setting(
@@ -133,6 +120,7 @@ TABLE: dict[str, Setting] = {
         "likewise, a smaller model of the same family that guesses",
         project="preset",
         loads=True,
+        option="--draft",
         unset="none",
     ),
     "draft2": Setting(
@@ -149,6 +137,7 @@ TABLE: dict[str, Setting] = {
         "how the weights are held: `bf16` needs a GPU or AVX-512, `fp16` a GPU; `auto` is `int8` on a CPU "
         "and 16 bits on a GPU, or `int8` there if that has no room",
         loads=True,
+        option="--weights",
     ),
     "device": Setting(
         one_of("auto", "cpu", "cuda"), "`auto` is the GPU if there is one with enough room", loads=True

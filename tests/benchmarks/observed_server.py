@@ -98,7 +98,7 @@ def main() -> None:
         return asdict(watched[0].since(params.since))
 
     log_to_file()
-    server = DraftlineServer(load, Settings(model=args.model, weights=args.weights))
+    server = DraftlineServer(load, {"model": args.model, "weights": args.weights})
     server.feature("benchmark/work")(work)
     stdio.serve(server)
 

@@ -70,7 +70,7 @@ class Session:
 
     async def ready(self) -> dict[str, Any]:
         """Wait until loading has ended, well or not, and give the server's status."""
-        while (status := await self.request("draftline/status", {})).state in {"new", "loading"}:
+        while (status := await self.request("draftline/status", {})).state == "loading":
             await asyncio.sleep(0.02)
         return status._asdict()
 

@@ -47,8 +47,47 @@ def test_omp_num_threads_is_respected(monkeypatch, variable, threads):
     for name, value in variable.items():
         monkeypatch.setenv(name, value)
     pretend(monkeypatch, physical=3, logical=6, allowed=6)
-    machine.use_physical_cores()
+    machine.use_threads()
     assert chosen == ([threads] if threads else [])
+
+
+def test_the_user_s_number_of_threads_stands_over_all(monkeypatch):
+    import torch
+
+    chosen = []
+    monkeypatch.setattr(torch, "set_num_threads", chosen.append)
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    machine.use_threads(5)
+    assert chosen == [5]
+
+
+@pytest.mark.parametrize(
+    ("battery", "in_use"),
+    [
+        (SimpleNamespace(power_plugged=False), True),
+        (SimpleNamespace(power_plugged=True), False),
+        (SimpleNamespace(power_plugged=None), False),  # the system does not tell
+        (None, False),
+    ],
+)
+def test_whether_the_machine_runs_on_its_battery(monkeypatch, battery, in_use):
+    monkeypatch.setattr(psutil, "sensors_battery", lambda: battery, raising=False)
+    assert machine.Battery().in_use == in_use
+
+
+def test_where_psutil_knows_no_battery_there_is_none(monkeypatch):
+    monkeypatch.delattr(psutil, "sensors_battery", raising=False)
+    assert not machine.Battery().in_use
+
+
+def test_the_battery_is_looked_at_now_and_then_only(monkeypatch):
+    looks = []
+    now = [0.0]
+    monkeypatch.setattr(psutil, "sensors_battery", lambda: looks.append(now[0]), raising=False)
+    battery = machine.Battery(lambda: now[0])
+    for now[0] in (0.0, 1.0, 9.0, 10.0, 12.0):
+        assert not battery.in_use
+    assert looks == [0.0, 10.0]
 
 
 def test_the_server_lets_others_go_first():

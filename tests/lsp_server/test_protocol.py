@@ -67,7 +67,7 @@ def test_an_unknown_method_is_called_so_whatever_its_params(method, params):
 @pytest.mark.parametrize("params", [(), (None,), ({},)])
 def test_params_that_nobody_reads_may_be_left_out(params):
     client = Client()
-    assert client.ask("draftline/status", *params)["result"]["state"] == "new"
+    assert client.ask("draftline/status", *params)["result"]["state"] == "loading"
     assert client.ask("shutdown", *params)["result"] is None
 
 

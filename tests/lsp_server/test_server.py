@@ -205,7 +205,7 @@ async def test_a_failure_to_load_is_told_once_and_the_answers_stay_empty(tmp_pat
         status = await it.request("draftline/status", {})
         assert await it.leave() == 0
     assert it.messages == [sentence]
-    assert (status.state, status.message) == ("failed", sentence)
+    assert (status.state, status.message) == ("error", sentence)
 
 
 @live
@@ -213,7 +213,7 @@ async def test_a_wrong_option_is_told_in_one_sentence(tmp_path):
     async with session(tmp_path, options={"weights": 8}) as it:
         assert await it.leave() == 0
     (message,) = it.messages
-    assert message.startswith("The option weights must be a text")
+    assert message.startswith("weights in the editor's settings must be ")
 
 
 @live
