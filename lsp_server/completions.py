@@ -8,7 +8,8 @@
 5. in the form that the model's family was trained on;
 6. the model writes, up to where the suggestion ends or the time is up;
 7. and what the text already has is trimmed off.
-8. Once answered, what would follow if it were accepted is computed ahead.
+8. Once answered, what would follow if it were accepted is computed ahead; whoever accepts it meanwhile
+   waits for that.
 
 The newest request of a document supersedes the older ones, and a change supersedes all. Each gets an answer.
 """
@@ -28,7 +29,7 @@ from lsp_server.completer import Completer, place_of
 from lsp_server.documents import Cursor, splice, text_from
 from lsp_server.engine_thread import EngineThread, Job
 from lsp_server.exclusions import left_alone
-from lsp_server.pacing import PAUSE, Limited, Pace
+from lsp_server.pacing import PAUSE, Deadline, Limited, Pace
 from lsp_server.prompt_head import NOWHERE, Surroundings
 from lsp_server.settings import Settings
 from lsp_server.suggestion import Suggestion
@@ -63,6 +64,24 @@ class Asked:
         return replace(self, lines=lines, cursor=cursor, invoked=False)
 
 
+@dataclass
+class _Ahead:
+    """What is computed ahead for a text that is not there yet, but for the user's accepting a suggestion."""
+
+    uri: str
+    window: Window
+    end: Deadline
+    task: asyncio.Future[object]
+
+    def is_for(self, asked: Asked) -> bool:
+        """Whether it is for this text, and not ready yet."""
+        return (
+            not self.task.done()
+            and self.uri == asked.uri
+            and self.window == window_of(asked.lines, asked.cursor)
+        )
+
+
 def _not_secret(uri: str, invoked: bool) -> bool:
     return not left_alone(uri)
 
@@ -92,6 +111,7 @@ class Completions:
         self._cache = Cache()
         self._pace = Pace()
         self._tasks: set[asyncio.Future[object]] = set()
+        self._ahead: _Ahead | None = None  # the latest look ahead
 
     async def suggest(self, asked: Asked) -> list[Suggestion]:
         """What to show, the best first; nothing if there is nothing, or nobody waits for it any more."""
@@ -100,7 +120,9 @@ class Completions:
         turn = self._pace.requested(asked.uri)
         if not self._ready(asked.uri, asked.invoked):
             return []
-        known = self._known(asked)
+        known = self._known(asked) or await self._computed_ahead(asked, end)
+        if not self._pace.is_turn(asked.uri, turn):
+            return []
         if known is None or (asked.invoked and not known.several):
             if not await self._may_go_on(asked, turn):
                 return []
@@ -131,10 +153,11 @@ class Completions:
         """A document has changed: nothing that was asked about it matters any more.
 
         ask: gives the request that is to be expected, if the user pauses here. Its prompt is read then. None:
-        nobody can tell where it will be.
+        nobody can tell where it will be. What is computed ahead for just this text goes on.
         """
         self._engine.cancel(uri)
-        self._engine.cancel_ahead()
+        if not (ask and self._ahead and self._ahead.is_for(ask())):
+            self._engine.cancel_ahead()
         turn = self._pace.changed(uri)
 
         def pause(ask: Callable[[], Asked]) -> None:
@@ -223,10 +246,10 @@ class Completions:
         """Steps 4 to 7; with ``known``, only what else there is."""
         started = time.monotonic()
         first = known.suggestions[0] if known and not known.suggestions[0].cut else None
-        usual = self.usual
+        usual, limit = self.usual, Deadline(end)
         job = self._engine.submit(
             asked.uri,
-            lambda completer, cancel: _written(completer, asked, first, Limited(cancel, end), usual),
+            lambda completer, cancel: _written(completer, asked, first, Limited(cancel, limit), usual),
         )
         found = await self._outcome(job)
         if found:
@@ -248,12 +271,24 @@ class Completions:
         if known and not known.suggestions[0].cut:
             return
 
-        usual = self.usual
+        usual, end = self.usual, Deadline(time.monotonic() + _AHEAD_SECONDS)
+        job = self._engine.submit_ahead(
+            lambda completer, cancel: _written(completer, ahead, None, Limited(cancel, end), usual)
+        )
+        window = window_of(ahead.lines, ahead.cursor)
+        self._ahead = _Ahead(ahead.uri, window, end, self.start(self._kept(ahead, job)))
 
-        def run(completer: Completer, cancel: CancelToken) -> Known:
-            return _written(completer, ahead, None, Limited(cancel, time.monotonic() + _AHEAD_SECONDS), usual)
-
-        self.start(self._kept(ahead, self._engine.submit_ahead(run)))
+    async def _computed_ahead(self, asked: Asked, end: float) -> Known | None:
+        """What is being computed ahead for this very text, once it is ready; None if nothing is."""
+        if not (self._ahead and self._ahead.is_for(asked)):
+            return None
+        self._ahead.end.at = min(self._ahead.end.at, end)
+        try:
+            await self._at_work(asyncio.wait([self._ahead.task]))
+        except asyncio.CancelledError:
+            self._engine.cancel_ahead()
+            raise
+        return self._known(asked)
 
     async def _kept(self, asked: Asked, job: Job[Completer, Known]) -> None:
         settings = self._settings
@@ -268,7 +303,7 @@ class Completions:
 
     def _read_ahead(self, asked: Asked) -> None:
         """Let the engine read the prompt of a request that is likely, so that its answer comes sooner."""
-        if self._known(asked) is None:
+        if self._known(asked) is None and not (self._ahead and self._ahead.is_for(asked)):
             job = self._engine.submit_ahead(
                 lambda completer, cancel: completer.read_ahead(
                     asked.lines, asked.cursor, cancel, asked.around
@@ -277,10 +312,11 @@ class Completions:
             reading = self._outcome(job)
             self.start(reading)
 
-    def start(self, work: Coroutine[Any, Any, object]) -> None:
+    def start(self, work: Coroutine[Any, Any, object]) -> asyncio.Future[object]:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)  # the loop itself would not keep it alive
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _outcome(self, job: Job[Completer, T]) -> T | None:
         try:

@@ -19,17 +19,24 @@ QUICK = 0.1  # seconds for a suggestion that are too few to wait
 _UNASKED = 20  # changes without a request, after which a client is taken not to want suggestions there
 
 
-class Limited(CancelToken):
-    """Cancelled when ``request`` is, and after ``end``, a time of ``time.monotonic``."""
+@dataclass
+class Deadline:
+    """at: a time of ``time.monotonic``. It may be moved while the work goes on."""
 
-    def __init__(self, request: CancelToken, end: float) -> None:
+    at: float
+
+
+class Limited(CancelToken):
+    """Cancelled when ``request`` is, and after ``end``."""
+
+    def __init__(self, request: CancelToken, end: Deadline) -> None:
         super().__init__(request.ahead)
         self._request = request
         self._end = end
 
     @property
     def cancelled(self) -> bool:
-        return super().cancelled or self._request.cancelled or time.monotonic() >= self._end
+        return super().cancelled or self._request.cancelled or time.monotonic() >= self._end.at
 
 
 @dataclass

@@ -147,6 +147,59 @@ async def test_what_follows_an_accepted_suggestion_is_there_already(desk):
     assert len(desk.engine.asked) == asked + 1  # one look ahead for each answer, and no more
 
 
+@at_desk({"x = ": "foo()", "x = foo()": "\ny = bar()"}, "x = ", delay=0.02)
+async def test_whoever_accepts_while_what_follows_is_computed_waits_for_that(desk):
+    assert await desk.suggest() == ["foo()"]
+    while desk.generations < 2:
+        await asyncio.sleep(0.001)
+    desk.type("foo()")
+    await asyncio.sleep(2 * completions.PAUSE)
+    assert await desk.suggest() == ["\ny = bar()"]
+    assert desk.generations == 2
+
+
+@at_desk({"x = ": "foo()", "x = foo()": ENDLESS, "z": "!"}, "x = ", delay=0.02)
+async def test_whoever_types_on_while_what_follows_is_computed_does_not_wait_for_it(desk):
+    await desk.suggest()
+    while desk.generations < 2:
+        await asyncio.sleep(0.001)
+    emitted = desk.engine.emitted
+    desk.type("foo()")
+    accepted = asyncio.ensure_future(desk.suggest())
+    await asyncio.sleep(0.05)
+    desk.type("z")
+    assert await desk.suggest() == ["!"]
+    assert await accepted == []
+    await desk.idle()
+    assert desk.engine.emitted - emitted < 64
+
+
+@at_desk({"x = ": "foo()", "x = foo()": ENDLESS}, "x = ", delay=0.05)
+async def test_what_was_ready_ahead_when_the_time_is_up_is_shown(desk):
+    desk.completions.use(Settings(time_limit=500))
+    await desk.suggest()
+    while desk.generations < 2:
+        await asyncio.sleep(0.001)
+    desk.type("foo()")
+    (text,) = await desk.suggest()
+    assert 0 < len(text) < 64
+    assert ENDLESS.startswith(text)
+
+
+@at_desk({"x = ": "foo()", "x = foo()": ENDLESS}, "x = ", delay=0.02)
+async def test_a_request_that_is_cancelled_while_it_waits_for_a_look_ahead_leaves_the_model_idle(desk):
+    await desk.suggest()
+    while desk.generations < 2:
+        await asyncio.sleep(0.001)
+    emitted = desk.engine.emitted
+    desk.type("foo()")
+    accepted = asyncio.ensure_future(desk.suggest())
+    await asyncio.sleep(0.05)
+    accepted.cancel()
+    await desk.idle()
+    assert desk.engine.emitted - emitted < 64
+
+
 @at_desk({"x = ": ENDLESS, "1": ENDLESS}, "x = ", delay=0.01)
 async def test_a_look_ahead_ends_with_the_next_change(desk):
     await desk.suggest()

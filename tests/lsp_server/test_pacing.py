@@ -7,7 +7,7 @@ import time
 import pytest
 
 from engine.request import CancelToken
-from lsp_server.pacing import PAUSE, QUICK, Limited, Pace
+from lsp_server.pacing import PAUSE, QUICK, Deadline, Limited, Pace
 
 
 class Typist:
@@ -97,8 +97,8 @@ def test_a_client_that_has_not_asked_for_long_is_taken_not_to_want_suggestions(t
 
 def test_a_limit_ends_with_its_request_or_with_its_time():
     request = CancelToken()
-    assert Limited(request, time.monotonic() - 1).cancelled
-    limited = Limited(request, time.monotonic() + 1000)
+    assert Limited(request, Deadline(time.monotonic() - 1)).cancelled
+    limited = Limited(request, Deadline(time.monotonic() + 1000))
     assert not limited.cancelled
     request.cancel()
     assert limited.cancelled
