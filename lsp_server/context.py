@@ -133,7 +133,8 @@ class ContextSource:
             self._files.read([document.path])
             if len(self._closed) > _MOST_CLOSED:
                 del self._closed[next(iter(self._closed))]
-        self._files.forget(document.path)
+        if not self._of_path(document.path):
+            self._files.forget(document.path)
 
     def around(self, uri: str, lines: Sequence[str], cursor: Cursor) -> Surroundings:
         """What to show beside ``lines``, the document's text as it is or will be.
@@ -235,7 +236,13 @@ class ContextSource:
         imports = imports_of(document.document.lines, suffix)
         if imports != document.imports:
             document.imports = imports
-            self._files.look_at_imports(document.path, imports)
+            # one cell of a notebook imports for all
+            of_all = [one for other in self._of_path(document.path) for one in other.imports]
+            self._files.look_at_imports(document.path, tuple(dict.fromkeys(of_all)))
+
+    def _of_path(self, path: Path) -> list[_Open]:
+        """The open documents of this path: one for a file, and the cells of a notebook."""
+        return [document for document in self._open.values() if document.path == path]
 
 
 def _snippet(candidate: Candidate) -> Snippet:

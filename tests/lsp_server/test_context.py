@@ -256,6 +256,18 @@ def test_untitled_documents_and_cells_of_the_same_notebook_are_shown(session):
     assert session.paths("untitled:Untitled-1") == [""]
 
 
+def test_what_one_cell_of_a_notebook_imports_is_shown_in_the_others(session):
+    session.file("invoice.py", INVOICE)
+    session.file("unlike.py", UNLIKE)
+    cell = session.uri("book.ipynb").replace("file:", "vscode-notebook-cell:")
+    session.open(f"{cell}#W1", "import invoice\n")
+    session.open(f"{cell}#W2", "import unlike\n")
+    session.open(f"{cell}#W3", MAIN)
+    assert "invoice.py" in session.paths(f"{cell}#W3")
+    session.source.closed(f"{cell}#W2")
+    assert "invoice.py" in session.paths(f"{cell}#W3")
+
+
 @pytest.mark.parametrize("uri", ["git:/shop/invoice.py", "output:x", "file://[bad/x.py", "", "untitled:.env"])
 def test_other_kinds_of_documents_are_no_source(session, uri):
     session.source.opened(uri, Document(INVOICE))
