@@ -66,6 +66,10 @@ class Tokenizer:
             digest.update(f"{token_id}\0{token}\n".encode())
         return digest.hexdigest()
 
+    def to_json(self) -> str:
+        """A ``tokenizer.json`` of the same vocabulary, whose ``opening`` is empty."""
+        return str(self._tokenizer.to_str())
+
     def encode(self, text: str) -> list[int]:
         return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
 

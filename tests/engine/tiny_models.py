@@ -17,8 +17,8 @@ from engine.checkpoint import Weights, load_checkpoint
 from engine.kv_cache import KVCache
 from engine.request import CancelToken
 from engine.transformer import Transformer
+from tests.engine.byte_tokenizer import SPECIAL, write_tokenizer
 
-SPECIAL = ["<|endoftext|>", "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"]
 TOKENS = 256 + len(SPECIAL)  # what the tokenizer knows: every byte and the control tokens
 PADDED = TOKENS + 12  # what the model's matrices have room for
 
@@ -36,16 +36,6 @@ ROW_COUNTS = (*range(1, 34), 40, 55, 61, 64)  # where a row must be the same to 
 EOS: dict[str, dict[str, Any]] = {  # where the family's own end of a text is not in our tokenizer
     family: {"bos_token_id": None, "eos_token_id": None} for family in ("gpt2", "gpt_bigcode", "starcoder2")
 }
-
-
-def write_tokenizer(path: Path, special: Sequence[str] = SPECIAL) -> None:
-    """A ``tokenizer.json`` with one token a byte, in the order of the byte-level alphabet."""
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokenizer = tokenizers.Tokenizer(models.BPE({symbol: i for i, symbol in enumerate(alphabet)}, []))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens(list(special))
-    tokenizer.save(str(path))
 
 
 def write_sentencepiece(path: Path, special: Sequence[str], by_normalizer: bool = True) -> None:

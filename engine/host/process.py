@@ -1,0 +1,303 @@
+"""The host itself: one thread listens, two talk with each client, and one has the engine."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import os
+import queue
+import sys
+import threading
+import time
+from functools import partial
+from multiprocessing.connection import Listener
+from pathlib import Path
+
+import psutil
+from filelock import Timeout
+
+from engine.errors import DraftlineError, OutOfMemory
+from engine.host import wire
+from engine.host.line import Gone, Line, Pipe, greet
+from engine.host.place import OCCUPIED, Place
+from engine.host.schedule import Job, Schedule
+from engine.host.shelf import Loader, Shelf, Shelved
+from engine.host.tally import Done, Tally
+from engine.request import CancelToken
+
+LINGER = 300.0  # seconds after the last client has gone
+MOST_CLIENTS = 64
+MOST_JOBS = 16  # of one client that have not ended
+_MOST_UNREAD = 4096  # packets that a client has not taken, after which it is given up
+_WAIT_FOR_LOCK = 5.0  # seconds: a host that is leaving takes a moment
+_FAREWELL = 0.5  # seconds for a client to take its last packets
+_ERROR = "A suggestion failed because of an error in draftline; see the log file of its engine."
+_LOAD_ERROR = (
+    "The model could not be loaded because of an error in draftline; see the log file of its engine."
+)
+
+logger = logging.getLogger(__name__)
+
+
+class Client:
+    """One connection. What is said to it is sent by a thread of its own, so none can hold up the engine."""
+
+    def __init__(self, line: Line) -> None:
+        self.line = line
+        self.asked: wire.Open | None = None
+        self.model: Shelved | None = None
+        self._unsent: queue.Queue[bytes | None] = queue.Queue(_MOST_UNREAD)
+        self._sender = threading.Thread(target=self._send, name="sender", daemon=True)
+        self._sender.start()
+
+    def say(self, message: wire.ToClient) -> None:
+        try:
+            self._unsent.put_nowait(wire.pack(message))
+        except queue.Full:
+            logger.warning("a client that reads nothing was given up")
+            self.line.hang_up()
+
+    def end(self) -> None:
+        """Once it has taken what was said so far, or does not."""
+        with contextlib.suppress(queue.Full):
+            self._unsent.put_nowait(None)
+        self._sender.join(_FAREWELL)
+        self.line.hang_up()
+
+    def _send(self) -> None:
+        with contextlib.suppress(Gone):
+            while (packet := self._unsent.get()) is not None:
+                self.line.send(packet)
+
+
+class Host:
+    """Serves until it is stopped, or nobody needs it any more."""
+
+    def __init__(self, place: Place, version: str, loader: Loader, linger: float = LINGER) -> None:
+        """linger: seconds after the last client has gone. The place must be ready."""
+        self._place = place
+        self._version = version
+        self._linger = linger
+        self._schedule = Schedule()
+        self._shelf = Shelf(place, loader)
+        self._tally = Tally()
+        self._clients: set[Client] = set()
+        self._lock = threading.Lock()  # of the clients
+        self._began = self._alone_since = time.monotonic()
+        self._leaving: wire.Reason | None = None
+
+    def run(self) -> int:
+        """Serve on this thread, which is the engine's; gives the process's exit code."""
+        lock = self._place.lock("host")
+        try:
+            lock.acquire(timeout=_WAIT_FOR_LOCK)
+        except Timeout:
+            logger.info("another host is there")
+            return OCCUPIED
+        with lock:
+            self._place.write("host", {"process": os.getpid(), "version": self._version})
+            listener = self._listen()
+            threading.Thread(target=self._accept, args=(listener,), name="door", daemon=True).start()
+            while self._leaving is None:
+                job = self._schedule.next(self._seconds_left())
+                if job is not None:
+                    job.run(job.cancel)
+                self._unload_idle()
+            logger.info("leaving: %s", self._leaving)
+            listener.close()
+            for client in self._all():
+                client.say(wire.Leaving(self._leaving))
+            for client in self._all():
+                client.end()
+            for name in ("host", "starts", "loading"):
+                self._place.forget(name)
+        return 0
+
+    def stop(self) -> None:
+        """Leave at once; from any thread."""
+        self._leaving = self._leaving or "stopped"
+        for client in self._all():
+            self._schedule.cancel(client)
+        self._schedule.wake()
+
+    # The door
+
+    def _listen(self) -> Listener:
+        if sys.platform == "win32":
+            return Listener(self._place.address, "AF_PIPE")
+        socket = Path(self._place.address)
+        socket.unlink(missing_ok=True)  # of a host that has died: while we hold the lock, it is nobody's
+        listener = Listener(str(socket), "AF_UNIX", backlog=MOST_CLIENTS)
+        socket.chmod(0o600)
+        return listener
+
+    def _accept(self, listener: Listener) -> None:
+        key = self._place.key()
+        while self._leaving is None:
+            try:
+                pipe = listener.accept()
+            except OSError:
+                if self._leaving is None:
+                    logger.exception("a client could not be let in")
+                    time.sleep(0.1)
+                continue
+            threading.Thread(target=self._serve, args=(pipe, key), name="client", daemon=True).start()
+
+    def _serve(self, pipe: Pipe, key: bytes) -> None:
+        try:
+            line = greet(pipe, key, first=True)
+        except Gone:
+            logger.warning("somebody who does not know the key was turned away")
+            return
+        client = Client(line)
+        with self._lock:
+            room = len(self._clients) < MOST_CLIENTS
+            if room:
+                self._clients.add(client)
+        try:
+            while room:
+                self._heard(client, wire.for_host(line.receive()))
+            client.say(wire.Leaving("full"))
+            client.end()
+        except Gone:
+            pass
+        except wire.Malformed as error:
+            logger.warning("a client that said what it may not was dropped: %s", error)
+        finally:
+            self._forget(client)
+            line.close()
+
+    def _heard(self, client: Client, message: wire.ToHost) -> None:
+        if isinstance(message, wire.Generate):
+            if client.model is None:
+                raise wire.Malformed("a request before there was a model")
+            if self._schedule.jobs_of(client) >= MOST_JOBS:
+                raise wire.Malformed("too many requests at once")
+            run = partial(self._generate, client, client.model, message)
+            self._schedule.add(Job(client, message.request, run, CancelToken(message.ahead)))
+        elif isinstance(message, wire.Cancel):
+            self._schedule.cancel(client, message.request)
+        elif isinstance(message, wire.Open):
+            if client.asked is not None:
+                raise wire.Malformed("a second model")
+            client.asked = message
+            self._schedule.add(Job(client, None, partial(self._open, client, message)))
+        elif isinstance(message, wire.Ask):
+            client.say(self._standing())
+        else:
+            self.stop()
+
+    def _all(self) -> list[Client]:
+        with self._lock:
+            return list(self._clients)
+
+    def _forget(self, client: Client) -> None:
+        self._schedule.cancel(client)
+        with self._lock:
+            self._clients.discard(client)
+            if client.model:
+                client.model.users.discard(client)
+            if not self._clients:
+                self._alone_since = time.monotonic()
+        self._schedule.wake()
+
+    # The engine's thread
+
+    def _open(self, client: Client, asked: wire.Open, cancel: CancelToken) -> None:
+        def progress(fraction: float) -> None:
+            for other in self._all():
+                if other.model is None and other.asked and other.asked.oracle == asked.oracle:
+                    other.say(wire.Loading(fraction))
+
+        if cancel.cancelled:
+            return
+        try:
+            model = self._shelf.take(asked, progress)
+        except DraftlineError as error:
+            return client.say(wire.Refused(None, str(error), isinstance(error, OutOfMemory)))
+        except Exception:
+            logger.exception("loading failed")
+            return client.say(wire.Refused(None, _LOAD_ERROR))
+        with self._lock:
+            if client in self._clients:
+                client.model = model
+                model.users.add(client)
+        client.say(model.opened)
+
+    def _generate(self, client: Client, model: Shelved, message: wire.Generate, cancel: CancelToken) -> None:
+        request, done = message.request, Done(requests=int(message.params.max_tokens > 0))
+        if cancel.cancelled:
+            return client.say(wire.Ended(request, whole=False))
+        try:
+            draft = None if message.draft is None else Path(message.draft)
+            model.engine.guess_with(draft, [Path(table) for table in message.tables])
+            for cycle in model.engine.generate(
+                message.prompt, message.params, cancel, message.context, message.begins_with
+            ):
+                guessed = sum(origin != "oracle" for origin in cycle.origins)
+                done += Done(0, len(cycle.tokens), guessed, cycle.seconds)
+                client.say(wire.Emitted(request, cycle.tokens, cycle.origins, cycle.rows, cycle.seconds))
+            client.say(wire.Ended(request, whole=not cancel.cancelled))
+        except DraftlineError as error:
+            model.full |= isinstance(error, OutOfMemory)
+            client.say(wire.Refused(request, str(error), isinstance(error, OutOfMemory)))
+        except Exception:
+            logger.exception("a request failed")
+            client.say(wire.Refused(request, _ERROR))
+        finally:
+            model.used = time.monotonic()
+            self._tally.add(done)
+
+    def _seconds_left(self) -> float:
+        """Until the next thing is to be given up, if nothing happens."""
+        ends = [self._lonely_until(), *(model.ends for model in self._shelf.models)]
+        return min(max(0.0, min(ends) - time.monotonic()), 3600.0)
+
+    def _lonely_until(self) -> float:
+        with self._lock:
+            return math.inf if self._clients else self._alone_since + self._linger
+
+    def _unload_idle(self) -> None:
+        for model in self._shelf.models:
+            if model.ends <= time.monotonic():
+                self._unload(model)
+        if self._leaving is None and self._lonely_until() <= time.monotonic():
+            self._leaving = "alone"
+
+    def _unload(self, model: Shelved) -> None:
+        if len(self._shelf.models) == 1 and not self._others(model):
+            self._leaving = self._leaving or "idle"
+            return
+        for client in [one for one in self._all() if one.model is model]:
+            self._schedule.cancel(client)
+            client.say(wire.Leaving("idle"))
+            client.end()
+        self._shelf.drop(model)
+
+    def _others(self, model: Shelved) -> bool:
+        """Whether somebody waits for another model."""
+        return any(client.model is None and client.asked for client in self._all())
+
+    def _standing(self) -> wire.Standing:
+        now = time.monotonic()
+        models = [
+            wire.Loaded(
+                *(model.opened.name, model.opened.device, model.opened.weights),
+                *(len(model.users), now - model.used),
+            )
+            for model in self._shelf.models
+        ]
+        done = self._tally.sum()
+        return wire.Standing(
+            version=self._version,
+            process=os.getpid(),
+            up_seconds=now - self._began,
+            clients=sum(client.asked is not None for client in self._all()),
+            memory=psutil.Process().memory_info().rss,
+            models=models,
+            requests=done.requests,
+            tokens=done.tokens,
+            accepted=done.accepted,
+            seconds=done.seconds,
+        )

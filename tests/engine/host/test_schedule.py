@@ -1,0 +1,81 @@
+"""Whose turn it is: what somebody waits for, and of that the newest; no client's jobs touch another's."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.host.schedule import Job, Schedule
+from engine.request import CancelToken
+
+
+def job(client: str, request: int = 0, ahead: bool = False) -> Job:
+    return Job(client, request, lambda cancel: None, CancelToken(ahead))
+
+
+@pytest.fixture
+def schedule() -> Schedule:
+    return Schedule()
+
+
+def order(schedule: Schedule, *jobs: Job) -> list[Job]:
+    for one in jobs:
+        schedule.add(one)
+    return [found for _ in jobs if (found := schedule.next(0))]
+
+
+def test_the_newest_goes_first_and_what_is_ahead_last(schedule):
+    a, b, c, d = job("a"), job("b", ahead=True), job("c"), job("d", ahead=True)
+    assert order(schedule, a, b, c, d) == [c, a, d, b]
+
+
+def test_with_nothing_to_do_there_is_no_job(schedule):
+    assert schedule.next(0) is None
+
+
+def test_whoever_waits_is_woken(schedule):
+    found: list[Job | None] = []
+    waiting = threading.Thread(target=lambda: found.append(schedule.next(60)))
+    waiting.start()
+    schedule.add(job("a"))
+    waiting.join(30)
+    assert len(found) == 1
+
+
+def test_a_request_ends_what_is_done_ahead_for_another(schedule):
+    ahead = job("a", ahead=True)
+    order(schedule, ahead)
+    schedule.add(job("b", ahead=True))
+    assert not ahead.cancel.cancelled
+    schedule.add(job("a"))  # its own client cancels it, if it likes
+    assert not ahead.cancel.cancelled
+    schedule.add(job("b"))
+    assert ahead.cancel.cancelled
+
+
+def test_a_request_never_ends_what_somebody_waits_for(schedule):
+    running = job("a")
+    order(schedule, running)
+    schedule.add(job("b"))
+    assert not running.cancel.cancelled
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3), st.booleans()), max_size=12), st.data())
+def test_every_job_comes_once_and_a_client_cancels_only_its_own(made, data):
+    schedule = Schedule()
+    jobs = [job(*one) for one in made]
+    for one in jobs:
+        schedule.add(one)
+    client, request = data.draw(st.sampled_from("abc")), data.draw(st.none() | st.integers(0, 3))
+    schedule.cancel(client, request)
+    for one in jobs:
+        mine = one.client == client and request in (None, one.request)
+        assert one.cancel.cancelled == mine
+    assert schedule.jobs_of(client) == sum(one.client == client for one in jobs)
+    found = [schedule.next(0) for _ in jobs]
+    assert {id(one) for one in found} == {id(one) for one in jobs}
+    assert schedule.next(0) is None
+    assert schedule.jobs_of(client) == 0
