@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+import anyio
 import httpx
 import truststore
 
@@ -134,9 +135,8 @@ class CompletionsApi:
         finally:
             if is_whole:
                 self._loop.run_until_complete(asyncio.wait({task}, timeout=_REST_SECONDS))
-            while not task.done():  # `wait_for` may lose a cancellation before Python 3.12
-                task.cancel()
-                self._loop.run_until_complete(asyncio.wait({task}, timeout=_POLL_SECONDS))
+            task.cancel()
+            self._loop.run_until_complete(asyncio.wait({task}))
             if not task.cancelled():
                 task.exception()  # nobody waits for it any more
 
@@ -226,14 +226,15 @@ class CompletionsApi:
 
     async def _in_time(self, work: Coroutine[Any, Any, T], end: float) -> T:
         try:
-            return await asyncio.wait_for(work, max(0.0, end - time.monotonic()))
-        except asyncio.TimeoutError:
+            with anyio.fail_after(max(0.0, end - time.monotonic())):
+                return await work
+        except TimeoutError:
             raise too_slow(self.host) from None
 
 
 async def _soon(news: asyncio.Event) -> None:
-    with contextlib.suppress(asyncio.TimeoutError):
-        await asyncio.wait_for(news.wait(), _POLL_SECONDS)
+    with anyio.move_on_after(_POLL_SECONDS):
+        await news.wait()
 
 
 async def _next(chunks: AsyncIterator[bytes]) -> bytes | None:

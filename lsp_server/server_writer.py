@@ -31,7 +31,7 @@ from lsp_server.text_prompt import ServedFamily, TextPieces, served_family
 from lsp_server.writer import Step, Writing
 
 _MOST_CONTEXT = 32_768  # tokens, where the server does not tell how many it takes
-_LONGEST_TOKEN = 32  # characters on average; a longer text is more than was asked for
+_LONGEST_TOKEN = 16  # characters on average; a longer text is more than was asked for
 _FIRST_REST, _LONGEST_REST = 1.0, 30.0  # seconds without a request after a failure, doubled with each
 _LONGEST_WISH = 300.0  # seconds without a request that a server may wish for
 _SLOW_SECONDS = 1.5  # without any text, in a request that was then given up
