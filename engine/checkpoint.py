@@ -52,7 +52,9 @@ def load_checkpoint(
     with _directory(path) as directory:
         opened = _open(directory, device)
         if not placement.fits(opened.tensors.parameters):
-            raise OutOfMemory(f"The model in {path} has no room in the GPU's memory with {weights} weights.")
+            raise OutOfMemory(
+                f"The model in {path} has no room in {placement.memory} with {weights} weights."
+            )
         kind = placement.linear()
         transformer = assemble(
             opened.tensors, opened.config, opened.tokens, opened.trimmed, kind, on_progress

@@ -19,7 +19,7 @@ from engine.errors import DraftlineError, OutOfMemory
 from engine.healing import Healing, TokenIndex
 from engine.kept import Kept
 from engine.ngram import NgramTable
-from engine.placement import Placement, placements
+from engine.placement import Placement, is_out_of_memory, placements
 from engine.process_memory import settle_in_background
 from engine.reader import Reader
 from engine.request import APPROXIMATIONS, ApproximationName, CancelToken, Cycle, Guessers, SamplingParams
@@ -60,6 +60,7 @@ class Engine:
         self.eos_ids = oracle.eos_ids
         self.device = placement.device
         self.weights = placement.weights
+        self._memory = placement.memory
         self.notice = ""
         self.max_context = min(MAX_CONTEXT, oracle.transformer.config.max_positions)
         self.load_seconds = 0.0
@@ -170,7 +171,7 @@ class Engine:
         Raises:
             DraftlineError: an empty prompt, an id outside the vocabulary, more tokens than max_context, or
                 an approximation that was not loaded.
-            OutOfMemory: others have taken the GPU's memory meanwhile.
+            OutOfMemory: others have taken the memory meanwhile.
             RuntimeError: it was resumed after a later request had begun.
         """
         vocab = self.tokenizer.vocab_size
@@ -211,9 +212,12 @@ class Engine:
                 yield cycle
                 if self._request is not request:
                     raise RuntimeError("a later request has taken the cache: this one cannot go on")
-        except torch.OutOfMemoryError as error:
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            remedy = "a smaller model" if self.device == "cpu" else "the device cpu"
             raise OutOfMemory(
-                "The GPU's memory is full: close what else uses it, or choose the device cpu."
+                f"There is no room left in {self._memory}: close what else uses it, or choose {remedy}."
             ) from error
 
     def _approximation(self, name: ApproximationName) -> Approximation:
@@ -273,10 +277,12 @@ def load(
     for placement in tried:
         try:
             engine = _load(Path(oracle), draft, placement, on_progress, step_times)
-        except (OutOfMemory, torch.OutOfMemoryError) as error:
+        except Exception as error:
+            if not (isinstance(error, OutOfMemory) or is_out_of_memory(error)):
+                raise
             if placement is tried[-1]:
                 raise OutOfMemory(
-                    f"The model in {oracle} has no room in the memory of {placement.device} with "
+                    f"The model in {oracle} has no room in {placement.memory} with "
                     f"{placement.weights} weights: close what else uses it, or choose a smaller model."
                 ) from error
             torch.cuda.empty_cache()
@@ -284,8 +290,8 @@ def load(
             break
     if placement is not tried[0]:
         engine.notice = (
-            f"The GPU has no room for {engine.name} with {tried[0].weights} weights; it runs on "
-            f"{placement.device} with {placement.weights} weights."
+            f"There is no room in {tried[0].memory} for {engine.name} with {tried[0].weights} weights; it "
+            f"runs on {placement.device} with {placement.weights} weights."
         )
     if draft2 is not None:
         engine.use_table(Path(draft2))

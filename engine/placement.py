@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
+import psutil
 import torch
 
 from engine.errors import DraftlineError
@@ -18,6 +19,7 @@ WEIGHT_BYTES: dict[Weights, int] = {"fp32": 4, "bf16": 2, "fp16": 2, "int8": 1}
 DTYPES: dict[Weights, torch.dtype] = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 DEVICES = ("auto", "cpu", "cuda")
 SPARE_BYTES = 1 << 30  # of a GPU's memory, left for the cache, the kernels' work space and the desktop
+SPARE_BYTES_CPU = 1 << 29  # for the cache and what a pass computes
 
 
 @dataclass(frozen=True)
@@ -45,11 +47,20 @@ class Placement:
         return DTYPES.get(self.weights) or half()
 
     def fits(self, parameters: int) -> bool:
-        """Whether so many weights have room there now. A CPU's memory is the system's to give."""
+        """Whether so many weights have room there now.
+
+        Where the CPU's memory is short the system would grant it all the same, and kill whoever uses it.
+        """
+        size = parameters * WEIGHT_BYTES[self.weights]
         if self.device == "cpu":
-            return True
+            return size + SPARE_BYTES_CPU <= psutil.virtual_memory().available
         free, _ = torch.cuda.mem_get_info()
-        return parameters * WEIGHT_BYTES[self.weights] + SPARE_BYTES <= free
+        return size + SPARE_BYTES <= free
+
+    @property
+    def memory(self) -> str:
+        """What to call the memory there, in a sentence."""
+        return "this machine's memory" if self.device == "cpu" else "the GPU's memory"
 
 
 def half() -> torch.dtype:
@@ -62,7 +73,7 @@ def placements(device: str, weights: str) -> list[Placement]:
 
     device: auto is the GPU if PyTorch sees one, else the CPU. weights: auto is 16-bit floats on a GPU and
     int8, the fastest, on a CPU; where these have no room on a GPU, int8, and then on the CPU, if that was
-    left open.
+    left open. On the CPU as well int8 comes after any other kind.
 
     Raises:
         DraftlineError: a device or kind of weights that there is not.
@@ -87,5 +98,12 @@ def placements(device: str, weights: str) -> list[Placement]:
     if device != "cuda":
         # a CPU has no fp16 product: whoever asked for it had a GPU in mind
         on_cpu = [kind for kind in asked if CPU_KINDS[kind] or not found]
-        found += [Placement("cpu", kind) for kind in on_cpu or ["int8"]]
+        found += [Placement("cpu", kind) for kind in dict.fromkeys([*on_cpu, WEIGHTS[-1]])]
     return found
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether torch or Python had no memory left; on a CPU torch has no type of its own for that."""
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
+        isinstance(error, RuntimeError) and "allocate" in str(error) and "memory" in str(error)
+    )
