@@ -4,12 +4,19 @@ import { cpSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-const windows = process.platform === "win32";
-const run = (command, ...given) => execFileSync(command, given, { stdio: "inherit", shell: windows });
+// No shell anywhere: each quotes in its own way, and a folder's name may need quoting. npm's own program is a
+// script that node runs; what Windows calls npm is a batch file, which only a shell can run.
+const { npm_execpath: npmScript, PYTHON } = process.env;
+if (!npmScript) {
+  console.error("Run it as `npm run package`, which says where npm is.");
+  process.exit(2);
+}
+const run = (program, ...given) => execFileSync(program, given, { stdio: "inherit" });
+const npm = (...given) => run(process.execPath, npmScript, ...given);
 const root = join("..", "..");
 
 rmSync("dist", { recursive: true, force: true });
-run("npm", "run", "build");
+npm("run", "build");
 
 // From a copy, since building leaves files in the folder that a later build would take in
 const sources = mkdtempSync(join(tmpdir(), "draftline-"));
@@ -17,10 +24,10 @@ for (const name of ["pyproject.toml", "README.md", "LICENSE", "engine", "lsp_ser
   const wanted = (path) => !path.includes("__pycache__");
   cpSync(join(root, name), join(sources, name), { recursive: true, filter: wanted });
 }
-const python = process.env.PYTHON ?? (windows ? "python" : "python3");
+const python = PYTHON ?? (process.platform === "win32" ? "python" : "python3");
 run(python, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", "dist", sources);
 rmSync(sources, { recursive: true, force: true });
 
 cpSync(join(root, "LICENSE"), "LICENSE");
-run("npx", "--yes", "@vscode/vsce@4.1.0", "package", "--no-dependencies", "--allow-missing-repository");
+npm("exec", "--yes", "--", "@vscode/vsce@4.1.0", "package", "--no-dependencies", "--allow-missing-repository");
 console.log(readdirSync(".").filter((name) => name.endsWith(".vsix")).join("\n"));

@@ -1,5 +1,4 @@
 /** The server with what it needs from the editor: the program, its settings, the user's wishes. */
-import { existsSync } from "node:fs";
 import {
   commands,
   window,
@@ -10,6 +9,7 @@ import {
 } from "vscode";
 import { beside, candidates, type Machine } from "./findProgram";
 import { Installer } from "./install";
+import { isProgram } from "./isProgram";
 import { setUp } from "./modelSetup";
 import { OriginsView } from "./originsView";
 import { Server } from "./server";
@@ -62,7 +62,7 @@ export class Draftline implements Disposable {
     ];
   }
 
-  /** Find the program and start it, anew if it runs. One start after the other. */
+  /** Find the program and start it, anew if it runs. One start or installation after the other. */
   start(): Promise<void> {
     const failed = (error: unknown) => this.server.failed(`The server could not be started: ${error}`);
     this.starting = this.starting.then(() => this.startNow()).catch(failed);
@@ -70,10 +70,9 @@ export class Draftline implements Disposable {
   }
 
   async install(): Promise<void> {
-    if (!(await this.installer.install())) {
+    if (!(await this.installed())) {
       return;
     }
-    await this.start();
     const answer = await window.showInformationMessage(
       "Draftline is installed. It needs a model, and can learn from this repository: shall model-setup fetch (0.5 GB) and learn now?",
       "Set Up",
@@ -89,7 +88,7 @@ export class Draftline implements Disposable {
     if (program === undefined) {
       this.noticed = false;
       await this.noticeMissing();
-    } else if (!existsSync(program)) {
+    } else if (!isProgram(program)) {
       void window.showErrorMessage(`There is no ${program}; run model-setup in a terminal.`);
     } else if (await setUp(program)) {
       await this.start();
@@ -128,7 +127,7 @@ export class Draftline implements Disposable {
       trustedFolders: folders.map(({ uri }) => uri.fsPath),
       privateEnvironment: this.installer.environment,
     };
-    return candidates(this.machine, wanted).find((path) => existsSync(path));
+    return candidates(this.machine, wanted).find(isProgram);
   }
 
   private pathSetting(): string {
@@ -161,9 +160,25 @@ export class Draftline implements Disposable {
     }
     this.noticed = true;
     const message = "The extension has been updated; its server is still the older one.";
-    if ((await window.showInformationMessage(message, "Update…")) && (await this.installer.install())) {
-      await this.start();
+    if (await window.showInformationMessage(message, "Update…")) {
+      await this.installed();
     }
+  }
+
+  /** Ask, then install; true if it was done. The files of a server that runs cannot be replaced on Windows. */
+  private async installed(): Promise<boolean> {
+    const wheel = await this.installer.agreed();
+    if (wheel === undefined) {
+      return false;
+    }
+    let done = false;
+    this.starting = this.starting.then(async () => {
+      await this.server.stop();
+      this.server.installing();
+      done = await this.installer.run(wheel);
+    });
+    await this.start();
+    return done;
   }
 }
 

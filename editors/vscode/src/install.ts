@@ -26,12 +26,12 @@ export class Installer {
     return stamp !== undefined && stamp !== (await this.wheel());
   }
 
-  /** Ask, then install; true if the server is installed now. */
-  async install(): Promise<boolean> {
+  /** Ask; gives the name of the package to install, undefined if there is none or the user would rather not. */
+  async agreed(): Promise<string | undefined> {
     const wheel = await this.wheel();
     if (!wheel) {
       void window.showErrorMessage("This build of the extension carries no server; install Draftline as its README says.");
-      return false;
+      return undefined;
     }
     const agreed = await window.showInformationMessage(
       "Install Draftline's server into an environment of its own?",
@@ -41,10 +41,11 @@ export class Installer {
       },
       "Install",
     );
-    return agreed === "Install" && (await this.run(wheel));
+    return agreed === "Install" ? wheel : undefined;
   }
 
-  private async run(wheel: string): Promise<boolean> {
+  /** Install, with progress; true if the server is installed now. None may run from the environment meanwhile. */
+  async run(wheel: string): Promise<boolean> {
     const title = "Installing Draftline";
     try {
       return await window.withProgress(
@@ -61,7 +62,7 @@ export class Installer {
               return false;
             }
             if (!done && !step.optional) {
-              throw new Error(`“${step.title}” failed.`);
+              throw new Error(`“${step.title}” failed: ${step.remedy ?? "the log tells why"}.`);
             }
           }
           await writeFile(join(this.environment, STAMP), wheel, "utf-8");

@@ -7,6 +7,8 @@ export interface Step {
   arguments: string[];
   /** Where it fails, the next step makes up for it. */
   optional?: boolean;
+  /** What to do where it fails. */
+  remedy?: string;
 }
 
 /** PyTorch's own index has builds without CUDA's 2.7 GB; the bounds are those of the server's package. */
@@ -45,6 +47,9 @@ export function installSteps(
     optional,
   });
   const steps: Step[] = [{ title: "Making an environment", command: program, arguments: make }];
+  if (machine.platform === "win32") {
+    steps[0]!.remedy = "close other windows of the editor, whose servers may keep its files, and try again";
+  }
   if (machine.platform === "linux" && !gpu) {
     steps.push(pip("Fetching PyTorch without CUDA", CPU_TORCH, true));
   }

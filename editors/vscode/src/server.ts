@@ -81,6 +81,11 @@ export class Server implements Disposable {
     this.become({ kind: "missing" });
   }
 
+  /** The program is being replaced. */
+  installing(): void {
+    this.become({ kind: "installing" });
+  }
+
   failed(message: string): void {
     this.become({ kind: "failed", message });
   }

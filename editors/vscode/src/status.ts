@@ -13,6 +13,7 @@ export interface ServerStatus {
 
 export type State =
   | { kind: "missing" }
+  | { kind: "installing" }
   | { kind: "starting" }
   | { kind: "loading"; percent: number }
   | { kind: "ready"; status: ServerStatus }
@@ -40,6 +41,8 @@ export function shown(now: Now): Shown {
   switch (state.kind) {
     case "missing":
       return show("$(warning) Draftline", "The program draftline is not installed.", "warning");
+    case "installing":
+      return show("$(loading~spin) Draftline", "The server is being installed.");
     case "failed":
       return show("$(error) Draftline", state.message, "error");
     case "stopped":

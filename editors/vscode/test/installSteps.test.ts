@@ -23,6 +23,7 @@ test("with a GPU, or elsewhere, the index's own build is right", () => {
   const [make, wheel] = installSteps(windows, "C:\\e", ["py", "-3.12"], "D:\\d.whl", false);
   assert.equal(line(make!), "py -3.12 -m venv --clear C:\\e");
   assert.equal(wheel!.command, "C:\\e\\Scripts\\python.exe");
+  assert.match(make!.remedy ?? "", /close other windows/); // which lock the programs that they run
 });
 
 test("uv brings a Python where there is none, and pip, which fetches the model later", () => {

@@ -40,6 +40,10 @@ test("a failure counts for more than being off", () => {
   assert.match(text, /error/);
 });
 
+test("while the server is being installed a wheel turns", () => {
+  assert.equal(shown({ ...usual, state: { kind: "installing" } }).text, "$(loading~spin) Draftline");
+});
+
 test("a missing program is a warning", () => {
   assert.equal(shown({ ...usual, state: { kind: "missing" } }).severity, "warning");
 });
