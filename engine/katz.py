@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.ngram_count import BITS, END, Counts, count
-from engine.ngram_file import HEAD, check_tokenizer, integers, open_file, write_file
+from engine.ngram_file import HEAD, check_tokenizer, integers, open_file, verify_body, write_file
 
 K = 5  # counts above this are taken at face value (Katz's own choice)
 
@@ -100,10 +100,11 @@ def read_counts(path: Path, tokenizer_fingerprint: str) -> Counts:
     """The counts that a table was written from, exactly.
 
     Raises:
-        DraftlineError: the table cannot be read or belongs to another tokenizer.
+        DraftlineError: the table cannot be read, is damaged or belongs to another tokenizer.
     """
     description, data = open_file(path)
     check_tokenizer(path, description, tokenizer_fingerprint)
+    verify_body(path, description, data)
 
     def load(name: str) -> Ints:
         return np.array(integers(description, data, name), dtype=np.int64)

@@ -7,16 +7,17 @@ import hashlib
 import re
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pathspec import GitIgnoreSpec
 
 from engine.errors import DraftlineError
+from model_setup import store
+from model_setup.clean_texts import CleanTexts
 from model_setup.languages import language
 from model_setup.listing import files_in_tree, tracked_files
-from model_setup.secret_lines import drop_secret_lines
 from model_setup.unwanted_files import unwanted_by_name, unwanted_by_text
 from model_setup.user_excludes import user_excludes
 
@@ -84,17 +85,12 @@ def held_out(path: Path) -> bool:
     return hashlib.sha256(path.as_posix().encode("utf-8", "surrogateescape")).digest()[0] % 10 == 0
 
 
-def read_sources(
-    repository: Path,
-    report: CorpusReport,
-    exclude: Sequence[str] = (),
-    drop_secrets: Callable[[str], tuple[str, int]] = drop_secret_lines,
-) -> Iterator[SourceText]:
+def read_sources(repository: Path, report: CorpusReport) -> Iterator[SourceText]:
     """Read the source files of ``repository`` one by one, in the order of their paths; fills ``report``.
 
     Files that git tracks, or where git tracks none all that no .gitignore names, without those that the
     rules or the user's settings leave out. A file that cannot be read is counted and passed over.
-    drop_secrets: `drop_secret_lines`, or what answers the same and remembers which texts had none.
+    Which texts hold no secrets is remembered, for most of the time is spent on looking for them.
 
     Raises:
         DraftlineError: there is no such folder, it may not be looked into, the user's patterns cannot be
@@ -105,6 +101,7 @@ def read_sources(
     root = repository.resolve()
     excluded = _patterns(user_excludes(root))
     known: set[bytes] = set()
+    clean = CleanTexts(store.clean_texts_path(root))
 
     def unreadable(folder: Path) -> None:
         if folder == Path():
@@ -119,9 +116,10 @@ def read_sources(
         if reason or isinstance(text, _LeftOut):
             report.leave_out(path, reason or str(text))
             continue
-        text, dropped = drop_secrets(text)
+        text, dropped = clean.drop_secrets(text)
         report.take(path, text, dropped)
         yield SourceText(path, text)
+    clean.save()
     if report.files == 0:
         raise DraftlineError(
             f"{repository} has no source files to learn from ({report}); name a folder with source code."

@@ -77,6 +77,35 @@ def trigram_path(repository: Path, tokenizer_fingerprint: str) -> Path:
     return home() / "trigrams" / repository_key(repository) / f"{tokenizer_fingerprint[:16]}.trigram"
 
 
+def kept_tokens_path(table: Path) -> Path:
+    """The file for the tokens that the repository's ``table`` was counted from."""
+    return table.with_suffix(".tokens")
+
+
+def generated_path(repository: Path, tokenizer_fingerprint: str, author: Path) -> Path:
+    """The file for what the model ``author`` writes for the table of ``repository``: another one when that
+    model is trained further."""
+    return trigram_path(repository, tokenizer_fingerprint).with_suffix(f".{_weights_key(author)}.generated")
+
+
+def _weights_key(model: Path) -> str:
+    """What tells models apart, from both ends of their weights: training changes them all."""
+    digest = hashlib.sha256()
+    for path in sorted(model.iterdir()) if model.is_dir() else [model]:
+        if path.suffix in (".safetensors", ".gguf"):
+            size = path.stat().st_size
+            with path.open("rb") as file:
+                digest.update(size.to_bytes(8, "little") + file.read(1 << 16))
+                file.seek(max(0, size - (1 << 16)))
+                digest.update(file.read())
+    return digest.hexdigest()[:16]
+
+
+def clean_texts_path(repository: Path) -> Path:
+    """The file that names the texts of ``repository`` without secrets."""
+    return home() / "trigrams" / repository_key(repository) / "clean_texts"
+
+
 def general_trigram_path(tokenizer_fingerprint: str) -> Path:
     """The file for the table of code in general, which every repository's table is built on."""
     return home() / "trigrams" / "general" / f"{tokenizer_fingerprint[:16]}.trigram"
@@ -215,7 +244,10 @@ def resolve_model(name_or_path: str | None = None) -> Path:
 
 @contextmanager
 def only_one(name: str, on_wait: Callable[[], None]) -> Iterator[None]:
-    """Hold the lock for writing the model ``name``; if another process has it, call ``on_wait`` and wait."""
+    """Hold the lock for writing what is called ``name``, a model or a repository's key.
+
+    If another process has it, call ``on_wait`` and wait.
+    """
     folder = home() / "locks"
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / f"{name}.lock")

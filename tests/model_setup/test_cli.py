@@ -64,10 +64,10 @@ def test_status_says_what_is_installed_in_part_damaged_or_absent(
 def test_a_repository_gets_the_model_and_its_table(
     index: TinyIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from model_setup import repository, trigram
+    from model_setup import general_code, repository
 
     monkeypatch.setattr(repository, "default_preset", lambda: index.preset)
-    monkeypatch.setattr(trigram, "GENERAL_CHARACTERS", 10_000)
+    monkeypatch.setattr(general_code, "CHARACTERS", 10_000)
     source = tmp_path / "repository"
     source.mkdir()
     (source / "module.py").write_text("def one():\n    return 1\n" * 20, encoding="utf-8")
@@ -82,10 +82,10 @@ def test_a_repository_gets_the_model_and_its_table(
 def test_a_table_learns_from_what_the_model_or_a_draft_writes(
     index: TinyIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from model_setup import generated_text, trigram
+    from model_setup import general_code, generated_text
 
     monkeypatch.setattr(store, "default_preset", lambda: index.preset)
-    monkeypatch.setattr(trigram, "GENERAL_CHARACTERS", 10_000)
+    monkeypatch.setattr(general_code, "CHARACTERS", 10_000)
     monkeypatch.setattr(generated_text, "LENGTH", 6)
     run("fetch", "--preset", "tiny")
     source = tmp_path / "repository"

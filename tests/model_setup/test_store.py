@@ -187,3 +187,16 @@ def test_all_that_is_learned_in_a_repository_lies_under_its_name(tmp_path: Path)
     assert store.draft_directory(inside, "oracle") == store.home() / "drafts" / key / "oracle"
     assert store.report_directory(inside) == store.home() / "reports" / key
     assert store.trigram_path(inside, "0123").parent == store.home() / "trigrams" / key
+
+
+def test_what_a_model_writes_has_another_place_once_the_model_was_trained_further(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    model.mkdir()
+    weights = model / "model.safetensors"
+    weights.write_bytes(b"one" * 100_000)
+    first = store.generated_path(tmp_path, "f" * 64, model)
+    assert first.parent == store.trigram_path(tmp_path, "f" * 64).parent
+    (model / "notes.txt").write_text("read me", encoding="utf-8")
+    assert store.generated_path(tmp_path, "f" * 64, model) == first
+    weights.write_bytes(b"two" * 100_000)
+    assert store.generated_path(tmp_path, "f" * 64, model) != first

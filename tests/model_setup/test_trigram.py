@@ -2,17 +2,18 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from engine.errors import DraftlineError
-from engine.katz import read_counts
+from engine.katz import read_counts, write_counts
 from engine.ngram import NgramTable
 from engine.tokenizer import Tokenizer
 from model_setup import trigram
-from model_setup.trigram import build_repository_trigram, general_counts
+from model_setup.corpus import held_out
+from model_setup.generated_texts import GeneratedTexts
+from model_setup.trigram import GENERATED_WEIGHT, build_repository_trigram, general_counts
 
 GENERAL = ["import os\n\nfor name in os.listdir(path):\n    print(name)\n" * 3, "import sys\n"]
 OWN = "for widget in board.widgets:\n    widget.paint(canvas)\n"
@@ -41,12 +42,9 @@ def repository(tmp_path) -> Path:
     return folder
 
 
-real_general_texts = trigram._general_texts
-
-
 @pytest.fixture(autouse=True)
 def _small_general_code(monkeypatch):
-    monkeypatch.setattr(trigram, "_general_texts", lambda: iter(GENERAL))
+    monkeypatch.setattr(trigram, "general_texts", lambda: iter(GENERAL))
 
 
 def build(repository: Path, tokenizer: Tokenizer):
@@ -76,11 +74,36 @@ def test_the_report_says_what_was_read(repository, tokenizer):
 
 def test_general_code_is_counted_once_for_all_repositories(repository, tokenizer, monkeypatch):
     first = build(repository, tokenizer).path.read_bytes()
-    monkeypatch.setattr(trigram, "_general_texts", lambda: pytest.fail("read again"))
+    monkeypatch.setattr(trigram, "general_texts", lambda: pytest.fail("read again"))
     assert build(repository, tokenizer).path.read_bytes() == first
 
 
-@pytest.mark.parametrize("damage", [lambda data: data[:100], lambda data: b"?" * len(data)])
+def test_a_table_of_another_tokenizer_is_replaced_by_one_of_this(repository, tokenizer, tmp_path):
+    path = build(repository, tokenizer).path
+    good = path.read_bytes()
+    counts = read_counts(path, tokenizer.fingerprint)
+    for table in (path, repository.parent / "general"):
+        write_counts(table, counts, tokenizer.vocab_size, "f" * 64)
+    assert build(repository, tokenizer).path.read_bytes() == good
+
+
+def test_a_full_disk_is_told_in_a_sentence_and_leaves_the_old_table(repository, tokenizer, monkeypatch):
+    build(repository, tokenizer)
+    files = {path: path.read_bytes() for path in repository.parent.iterdir() if path.is_file()}
+    (repository / "board.py").write_text(OWN * 2, encoding="utf-8")
+
+    def disk_full(*_args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", disk_full)
+    with pytest.raises(DraftlineError, match="No space left on device"):
+        build(repository, tokenizer)
+    assert {path: path.read_bytes() for path in repository.parent.iterdir() if path.is_file()} == files
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda data: data[:100], lambda data: b"?" * len(data), lambda data: data[:-9] + b"?" * 9]
+)
 def test_an_unusable_general_table_is_built_again(repository, tokenizer, damage):
     build(repository, tokenizer)
     general = repository.parent / "general"
@@ -98,37 +121,58 @@ def test_the_general_table_serves_alone(tmp_path, tokenizer):
     assert ids[2] in table.top(ids[:2], 4)[0]
 
 
-def test_what_a_model_wrote_is_counted_once_and_follows_what_is_there(repository, tokenizer):
+def test_what_a_model_wrote_is_counted_as_well(repository, tokenizer):
     ids = tokenizer.encode(OWN)
-    plain = read_counts(build(repository, tokenizer).path, tokenizer.fingerprint)
-
-    def writer(documents):
-        assert [document.tolist() for document in documents] == [ids]
-        yield np.array([ids[0], ids[5]], dtype=np.uint32)
-        yield np.array([], dtype=np.uint32)
-
+    plain = build(repository, tokenizer)
+    before = read_counts(plain.path, tokenizer.fingerprint)
     folder = repository.parent
+    written = folder / "written"
+    GeneratedTexts(written, tokenizer.fingerprint).append([ids[:2], ids[:3]], [[ids[0], ids[5]], []])
     report = build_repository_trigram(
-        repository, tokenizer, folder / "own", folder / "general", writer=writer
+        repository, tokenizer, folder / "own", folder / "general", written=written
     )
-    both = read_counts(report.path, tokenizer.fingerprint)
-    assert (report.written_tokens, both.tokens) == (2, plain.tokens + 2)
+    after = read_counts(report.path, tokenizer.fingerprint)
+    assert (plain.written_tokens, report.written_tokens) == (0, 2)
+    assert after.tokens == before.tokens + 2 * GENERATED_WEIGHT
     table = NgramTable(report.path, tokenizer.fingerprint)
     assert table.distribution(ids[:1]).sum() == pytest.approx(1, abs=1e-5)
 
 
-def test_a_writer_that_is_interrupted_leaves_the_old_table(repository, tokenizer):
-    before = build(repository, tokenizer).path.read_bytes()
-
-    def writer(documents):
-        yield np.array([1, 2, 3], dtype=np.uint32)
-        raise KeyboardInterrupt
-
+def test_what_another_tokenizer_s_model_wrote_is_left_out(repository, tokenizer, tmp_path):
+    GeneratedTexts(tmp_path / "written", "f" * 64).append([[1]], [[2, 3]])
     folder = repository.parent
-    with pytest.raises(KeyboardInterrupt):
-        build_repository_trigram(repository, tokenizer, folder / "own", folder / "general", writer=writer)
-    assert (folder / "own").read_bytes() == before
-    assert {path.name for path in folder.iterdir()} == {"own", "general", "repository"}
+    report = build_repository_trigram(
+        repository, tokenizer, folder / "own", folder / "general", written=tmp_path / "written"
+    )
+    assert report.written_tokens == 0
+
+
+def test_an_update_gives_the_table_that_a_first_build_would_and_tokenises_only_what_changed(
+    repository, tokenizer
+):
+    (repository / "stays.py").write_text("stays = 1\n", encoding="utf-8")
+    (repository / "goes.py").write_text("goes = 2\n", encoding="utf-8")
+    build(repository, tokenizer)
+    (repository / "goes.py").unlink()
+    (repository / "board.py").write_text(OWN * 2, encoding="utf-8")
+    updated = build(repository, tokenizer)
+    assert updated.new_tokens == len(tokenizer.encode(OWN * 2))
+    table = updated.path.read_bytes()
+    for kept in repository.parent.glob("own*"):
+        kept.unlink()
+    anew = build(repository, tokenizer)
+    assert (anew.tokens, anew.new_tokens) == (updated.tokens, updated.tokens)
+    assert anew.path.read_bytes() == table
+
+
+def test_files_held_out_are_not_counted(repository, tokenizer):
+    plain = build(repository, tokenizer).path.read_bytes()
+    names = [f"part{number}.py" for number in range(60)]
+    name = next(name for name in names if held_out(Path(name)))
+    (repository / name).write_text("held = out\n", encoding="utf-8")
+    report = build(repository, tokenizer)
+    assert report.path.read_bytes() == plain
+    assert report.corpus.files == 2
 
 
 def test_an_empty_repository_is_refused_before_anything_is_built_and_the_old_table_stays(
@@ -156,30 +200,3 @@ def test_progress_is_reported_by_part(repository, tokenizer):
     )
     assert [part for part, _ in seen] == ["repository", "general code"]
     assert seen[0][1] == len(tokenizer.encode(OWN))
-
-
-def test_general_code_is_the_standard_library_and_an_equal_share_of_each_package(tmp_path, monkeypatch):
-    def write(name: str, text: str) -> None:
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-
-    write("lib/abc.py", "import _abc\n" * 10)
-    write("lib/test/test_abc.py", "not this\n")
-    write("lib/site-packages/small/__init__.py", "small = 1\n")
-    write("lib/site-packages/small/credentials.json", "not this\n")
-    write("lib/site-packages/large/__init__.py", "large = 0\n")
-    for i in range(100):
-        write(f"lib/site-packages/large/part{i}.py", f"part = {i:2d}\nkey = 'AKIA{'A' * 16}'\n")
-    write("lib/site-packages/no_package/data.py", "not this\n")
-    library = str(tmp_path / "lib")
-    packages = str(tmp_path / "lib" / "site-packages")
-    monkeypatch.setattr(
-        trigram.sysconfig, "get_paths", lambda: {"stdlib": library, "purelib": packages, "platlib": packages}
-    )
-    monkeypatch.setattr(trigram, "GENERAL_CHARACTERS", 300)
-    texts = list(real_general_texts())
-    assert texts[:2] == ["import _abc\n" * 10, "small = 1\n"]
-    large = texts[2:]
-    assert len(large) == 17  # ten characters each, to fill what is left of the 300
-    assert set(large) <= {"large = 0\n", *(f"part = {i:2d}\n" for i in range(100))}
