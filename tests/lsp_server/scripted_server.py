@@ -1,11 +1,12 @@
 """The real server over stdio with a scripted engine: ``python scripted_server.py JSON``.
 
-JSON: ``answers`` maps the end of a prefix to what the model writes (the longest that fits is taken);
-it writes one of a list, by the seed; at ``CRASH`` it fails, and at ``FULL`` the GPU's memory is full.
-``delay`` is the seconds each cycle takes, ``load`` is ``ok``, ``never`` or the sentence it fails with.
-``notice`` is the engine's, ``log`` is a file that takes a line for each generation that ends: how many tokens
-it came to (a prompt that is only read leaves none). ``tokens_per_cycle`` may be left out and is 1 then: the
-first of each cycle is the oracle's, the others draft2's.
+JSON: ``answers`` maps the end of a prefix to what the model writes (the longest that fits is taken); it
+writes one of a list, by the seed; at ``CRASH`` it fails, at ``FULL`` the GPU's memory is full, and at
+``LENGTH`` it writes the prompt's length in characters. ``delay`` is the seconds each cycle takes; ``load``
+is ``ok``, ``slow`` (a second), ``never`` or the sentence it fails with. ``battery``: whether the machine
+runs on one. ``notice`` is the engine's. ``log`` is a file that takes a line for each generation that ends:
+how many tokens it came to (a prompt that is only read leaves none). ``tokens_per_cycle`` may be left out
+and is 1 then: the first of each cycle is the oracle's, the others draft2's.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+
+import psutil
 
 from engine.errors import DraftlineError, OutOfMemory
 from engine.request import Cycle, SamplingParams
@@ -59,21 +63,28 @@ def main() -> None:
             raise RuntimeError("out of memory")
         if answer == "FULL":
             raise OutOfMemory("The GPU's memory is full: close what else uses it.")
+        if answer == "LENGTH":
+            return str(len(prefix) + len(suffix))
         return answer if isinstance(answer, str) else answer[engine.asked[-1].seed % len(answer)]
 
     def load(settings: Settings, on_progress: Callable[[float], None]) -> Completer:
         on_progress(0.25)
         while given["load"] == "never":
             time.sleep(0.01)
-        if given["load"] != "ok":
+        if given["load"] == "slow":
+            time.sleep(1.0)
+        elif given["load"] != "ok":
             raise DraftlineError(given["load"])
         on_progress(1.0)
         step = given.get("tokens_per_cycle", 1)
         nonlocal engine
         engine = LoggingEngine(script, delay=given["delay"], tokens_per_cycle=step, log=given["log"])
         engine.notice = given.get("notice", "")
+        engine.name = settings.model or engine.name
         return Completer(EngineWriter(engine))
 
+    battery = SimpleNamespace(power_plugged=False) if given.get("battery") else None
+    psutil.sensors_battery = lambda: battery
     log_to_file()
     stdio.serve(DraftlineServer(load))
 

@@ -16,6 +16,7 @@ from lsprotocol import types
 from pygls.lsp.client import LanguageClient
 
 ROOT = Path(__file__).parents[2]
+NOT_ASKED = object()  # a client that cannot be asked for what is set
 PATIENCE = 300.0  # seconds after which a test gives up; a busy machine may need many
 
 
@@ -26,6 +27,10 @@ class Session:
         self.client = LanguageClient("test", "1")
         self.messages: list[str] = []
         self.progress: list[Any] = []
+        self.statuses: list[dict[str, Any]] = []
+        self.configuration: Any = None  # what the client says is set
+        self.asked = 0  # times that it was asked for that
+        self.registered: list[str] = []
         self.initialized: types.InitializeResult
         self.version = 0
 
@@ -36,6 +41,19 @@ class Session:
         @self.client.feature(types.WINDOW_WORK_DONE_PROGRESS_CREATE)
         def create(params: types.WorkDoneProgressCreateParams) -> None:
             return None
+
+        @self.client.feature(types.WORKSPACE_CONFIGURATION)
+        def configuration(params: types.ConfigurationParams) -> list[Any]:
+            self.asked += 1
+            return [self.configuration for item in params.items if item.section == "draftline"]
+
+        @self.client.feature(types.CLIENT_REGISTER_CAPABILITY)
+        def register(params: types.RegistrationParams) -> None:
+            self.registered += [one.method for one in params.registrations]
+
+        @self.client.feature("draftline/status")
+        def status(params: Any) -> None:
+            self.statuses.append(params._asdict())
 
         @self.client.feature(types.PROGRESS)
         def report(params: types.ProgressParams) -> None:
@@ -54,17 +72,25 @@ class Session:
         options: Any,
         progress: bool,
         inline: bool,
+        folder: Path | None,
+        environment: dict[str, str],
+        can_be_asked: bool,
     ) -> None:
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "DRAFTLINE_HOME": str(home)}
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "DRAFTLINE_HOME": str(home), **environment}
         await self.client.start_io(sys.executable, *command, env=environment)
         capabilities = types.ClientCapabilities(
             general=types.GeneralClientCapabilities(position_encodings=encodings),
             window=types.WindowClientCapabilities(work_done_progress=progress),
+            workspace=types.WorkspaceClientCapabilities(
+                configuration=can_be_asked,
+                did_change_configuration=types.DidChangeConfigurationClientCapabilities(can_be_asked),
+            ),
             text_document=types.TextDocumentClientCapabilities(
                 inline_completion=types.InlineCompletionClientCapabilities() if inline else None
             ),
         )
-        params = types.InitializeParams(capabilities, initialization_options=options)
+        root = folder.as_uri() if folder else None
+        params = types.InitializeParams(capabilities, root_uri=root, initialization_options=options)
         self.initialized = await self.client.initialize_async(params)
         self.client.initialized(types.InitializedParams())
 
@@ -73,6 +99,11 @@ class Session:
         while (status := await self.request("draftline/status", {})).state == "loading":
             await asyncio.sleep(0.02)
         return status._asdict()
+
+    def set(self, **configuration: Any) -> None:
+        """Say that something is set, as a client does that can be asked."""
+        self.configuration = configuration
+        self.client.workspace_did_change_configuration(types.DidChangeConfigurationParams(None))
 
     async def request(self, method: str, params: Any) -> Any:
         return await asyncio.wait_for(self.client.protocol.send_request_async(method, params), PATIENCE)
@@ -141,17 +172,26 @@ async def session(
     progress: bool = False,
     inline: bool = True,
     wait: bool = True,
+    folder: Path | None = None,
+    environment: dict[str, str] | None = None,
+    configuration: Any = NOT_ASKED,
+    battery: bool = False,
     command: list[str] | None = None,
 ) -> AsyncIterator[Session]:
     """A session with the scripted server, see ``scripted_server``, or with what ``command`` starts.
 
-    The process has ended when it is left.
+    configuration: what the client says is set when it is asked, if it can be. battery: whether the machine
+    runs on one. The process has ended when it is left.
     """
-    script = {"answers": answers or {}, "delay": delay, "load": load, "notice": notice}
+    script = {"answers": answers or {}, "delay": delay, "load": load, "notice": notice, "battery": battery}
     script["log"] = str(home / "generations")
     command = command or ["-m", "tests.lsp_server.scripted_server", json.dumps(script)]
     it = Session()
-    await it.start(command, home, encodings, options, progress, inline)
+    it.configuration = None if configuration is NOT_ASKED else configuration
+    can_be_asked = configuration is not NOT_ASKED
+    await it.start(
+        command, home, encodings, options, progress, inline, folder, environment or {}, can_be_asked
+    )
     try:
         if wait:
             await it.ready()
