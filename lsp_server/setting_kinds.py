@@ -112,9 +112,13 @@ def _web_address(value: Any) -> str:
 
 FLAG = Kind("true or false", _flag, {"type": "boolean"})
 TEXT = Kind("a text", _text, {"type": "string"}, plain=True)
-GLOBS = Kind('a list of patterns like "generated/**"', _globs, {"type": "array", "items": {"type": "string"}})
+GLOBS = Kind(
+    'a list of patterns as in a .gitignore, none of them with "!"',
+    _globs,
+    {"type": "array", "items": {"type": "string"}},
+)
 FLAGS = Kind(
-    'true or false by language, like { "*" = true, markdown = false }',
+    "a table of true or false by language",
     _flags,
     {"type": "object", "additionalProperties": {"type": "boolean"}},
 )

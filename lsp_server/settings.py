@@ -69,12 +69,15 @@ class Setting:
 TABLE: dict[str, Setting] = {
     "enabled": Setting(FLAG, "whether Draftline suggests anything", project=True),
     "languages": Setting(
-        FLAGS, "the languages to suggest in, by identifier; `*` is for all others", project=True, unset="all"
+        FLAGS,
+        'the languages to suggest in, by identifier, as in `{markdown = false}`; `"*"` is for all others',
+        project=True,
+        unset="all",
     ),
     "exclude": Setting(
         GLOBS,
-        "files that are neither read nor suggested in, beside those that hold secrets by their name; each "
-        "place where it is set adds to the others",
+        'files that are neither read nor suggested in, as in `["generated/", "*.sql"]`, beside those that '
+        "hold secrets by their name; each place where it is set adds to the others",
         project=True,
         unset="none",
     ),
@@ -148,7 +151,12 @@ TABLE: dict[str, Setting] = {
     "idle_minutes": Setting(
         number(0, 10_080), "minutes without a request after which the model's memory is freed; 0: never"
     ),
-    "in_process": Setting(FLAG, "whether each editor window loads the model in its own server", loads=True),
+    "in_process": Setting(
+        FLAG,
+        "whether each editor window loads the model in its own server",
+        loads=True,
+        option="--in-process",
+    ),
     "backend": Setting(
         one_of("local", "openai"),
         "`openai`: a server that speaks the OpenAI completions API answers, and text leaves the machine",

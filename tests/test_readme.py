@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 import re
 import shlex
 import subprocess
@@ -20,7 +19,9 @@ import lsp_server.cli
 import model_setup.cli
 from lsp_server.completer import MAX_TOKENS
 from lsp_server.prompt_budget import HEAD_TOKENS, PREFIX_TOKENS, SUFFIX_TOKENS
-from lsp_server.settings import Settings
+from lsp_server.setting_kinds import FLAG
+from lsp_server.settings import TABLE, Settings
+from lsp_server.settings_sources import PROJECT_FILE, user_file
 from model_setup.presets import default_preset
 
 ROOT = Path(__file__).parents[1]
@@ -147,12 +148,34 @@ def test_each_option_of_the_commands_table_is_understood(row, understand):
             understand(*shlex.split(command), *shlex.split(option))
 
 
-def test_the_settings_table_lists_every_setting(understand):
-    rows = table_after("Settings")
-    assert [row[0].strip("`") for row in rows] == [field.name for field in dataclasses.fields(Settings)]
-    for _, option, _ in rows:
-        if option:
-            understand("draftline", "--stdio", option.strip("`"), "int8")
+def test_the_settings_table_says_what_the_code_says():
+    in_project = {True: "yes", "preset": "a preset", False: ""}
+    said = [
+        [f"`{name}`", setting.kind.words, default_of(name), setting.meaning, in_project[setting.project]]
+        for name, setting in TABLE.items()
+    ]
+    assert table_after("Settings") == said
+
+
+def default_of(name):
+    usual = getattr(Settings(), name)
+    if isinstance(usual, bool):
+        usual = str(usual).lower()
+    return TABLE[name].unset or (f"`{usual:g}`" if isinstance(usual, float) else f"`{usual}`")
+
+
+def test_the_settings_that_stand_on_the_command_line(understand):
+    options = {setting.option for setting in TABLE.values() if setting.option}
+    (sentence,) = re.findall(r"^4\. the command line: (.*);$", README, re.MULTILINE)
+    assert set(re.findall(r"`([^`]+)`", sentence)) == options
+    for option in options:
+        kind = next(setting.kind for setting in TABLE.values() if setting.option == option)
+        understand("draftline", "--stdio", option, *([] if kind is FLAG else ["int8"]))
+
+
+def test_the_places_of_settings_are_named():
+    assert f"the project's file `{PROJECT_FILE}`" in README
+    assert f"`{user_file().name}`" in README
 
 
 @pytest.mark.parametrize(
