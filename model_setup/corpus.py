@@ -101,6 +101,7 @@ def read_sources(repository: Path, report: CorpusReport) -> Iterator[SourceText]
     root = repository.resolve()
     excluded = _patterns(user_excludes(root))
     known: set[bytes] = set()
+    inside: dict[Path, bool] = {}
     clean = CleanTexts(store.clean_texts_path(root))
 
     def unreadable(folder: Path) -> None:
@@ -112,7 +113,7 @@ def read_sources(repository: Path, report: CorpusReport) -> Iterator[SourceText]
 
     for path in sorted(tracked_files(root) or files_in_tree(root, unreadable)):
         reason = unwanted_by_name(path) or ("excluded" if excluded.match_file(path.as_posix()) else None)
-        text = "" if reason else _read(root, path, known)
+        text = "" if reason else _read(root, path, known, inside)
         if reason or isinstance(text, _LeftOut):
             report.leave_out(path, reason or str(text))
             continue
@@ -140,15 +141,23 @@ class _LeftOut(str):
     """The reason why a file's text is not used."""
 
 
-def _read(root: Path, path: Path, known: set[bytes]) -> str:
-    """The text of a file, or a _LeftOut; ``known`` holds the hashes of the files so far."""
+def _read(root: Path, path: Path, known: set[bytes], inside: dict[Path, bool]) -> str:
+    """The text of a file, or a _LeftOut.
+
+    known: the hashes of the files so far. inside: whether a folder is truly in the repository, as far as that
+    was looked up; for each file it would take most of the time.
+    """
     file = root / path
     try:
-        if not file.resolve().is_relative_to(root):
-            return _LeftOut("link out of the repository")
-        if file.is_symlink():  # what it leads to is there under its own name, by which it may be secret
+        status = file.lstat()
+        if file.parent not in inside:
+            inside[file.parent] = file.parent.resolve().is_relative_to(root)
+        if stat.S_ISLNK(
+            status.st_mode
+        ):  # what it leads to is there under its own name, by which it may be secret
             return _LeftOut("link")
-        status = file.stat()
+        if not inside[file.parent]:
+            return _LeftOut("link out of the repository")
         if not stat.S_ISREG(status.st_mode):
             return _LeftOut("not a file")
         if status.st_size > MAX_BYTES:

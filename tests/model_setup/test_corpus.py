@@ -201,9 +201,21 @@ def test_links_lead_nowhere_outside_and_add_nothing_inside(repository, tmp_path_
     (repository / "folder").symlink_to(outside.parent)
     texts, report = read(repository)
     assert list(texts) == ["main.py"]
-    assert report.left_out["link out of the repository"] == ["a_link.py"]
-    assert report.left_out["link"] == ["same.py"]
-    assert report.left_out["unreadable"] == ["loop.py"]
+    assert report.left_out["link"] == ["a_link.py", "loop.py", "same.py"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
+def test_a_folder_that_became_a_link_after_git_tracked_it_leads_nowhere(repository, tmp_path_factory):
+    git(repository, "init")
+    inner = write(repository, "folder/inner.py", "inner = 1\n").parent
+    git(repository, "add", ".")
+    outside = write(tmp_path_factory.mktemp("elsewhere"), "inner.py", "private = 1\n").parent
+    (inner / "inner.py").unlink()
+    inner.rmdir()
+    inner.symlink_to(outside)
+    texts, report = read(repository)
+    assert list(texts) == ["main.py"]
+    assert report.left_out == {"link out of the repository": ["folder/inner.py"]}
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
@@ -232,6 +244,25 @@ def test_a_file_that_vanishes_or_cannot_be_read_is_counted(repository, monkeypat
     texts, report = read(repository)
     assert list(texts) == ["main.py"]
     assert report.left_out == {"unreadable": ["gone.py", "locked.py"]}
+
+
+def test_a_repository_that_may_not_be_looked_into_is_refused_in_one_sentence(repository, monkeypatch):
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(DraftlineError, match="may not be looked into; give yourself the permission"):
+        read(repository)
+
+
+def test_200_000_files_are_looked_at_by_their_names_and_told_in_a_line(repository, monkeypatch):
+    names = (f"src/package_{number % 500}/file_{number}" for number in range(200_000))
+    listed = [Path(f"{name}.{'pem' if number % 3 else 'json'}") for number, name in enumerate(names)]
+    monkeypatch.setattr(corpus, "tracked_files", lambda root: [*listed, Path("main.py")])
+    texts, report = read(repository)
+    assert list(texts) == ["main.py"]
+    assert sum(map(len, report.left_out.values())) == 200_000
+    assert len(str(report)) < 200
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may look everywhere")
