@@ -95,6 +95,21 @@ def test_tab_does_what_an_expression_said_before(start, expression):
     editor.wait_for_text("aéb")
 
 
+def test_tab_does_what_a_mapping_to_itself_and_others_did_before(start):
+    before = "vim.keymap.set('i', '<Tab>', '<Tab>qq', { remap = true }); vim.keymap.set('i', 'qq', 'z')"
+    editor = start(before=before)
+    editor.keys("ia<Tab>b<Esc>")
+    editor.wait_for_text("a\tzb")
+
+
+def test_tab_does_what_a_mapping_of_a_scripts_own_did_before(start, tmp_path):
+    script = tmp_path / "own.vim"
+    script.write_text("inoremap <SID>x z\nimap <Tab> <SID>x\n", encoding="utf-8")
+    editor = start(before=f"vim.cmd.source('{script.as_posix()}')")
+    editor.keys("ia<Tab>b<Esc>")
+    editor.wait_for_text("azb")
+
+
 def test_dismissing_leaves_the_text_alone(start):
     editor = start({"def f": "(x)"})
     editor.keys("idef f")
@@ -404,6 +419,81 @@ def test_the_states_on_the_statusline(start):
     editor.keys("idef f")
     editor.wait_for_state("working")
     editor.wait_for_state("ready")
+
+
+def test_what_was_typed_while_the_model_was_loaded_has_its_suggestion_then(start, own):
+    editor = start({"def f": "(x)"}, load="slow", wait=False)
+    editor.wait(lambda: editor.statusline().startswith("Draftline loading"), "the start")
+    editor.keys("idef f")
+    editor.wait_for_screen("def f(x)")
+
+
+def test_each_repository_has_a_server_with_a_state_of_its_own(start, tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name / ".git").mkdir(parents=True)
+        (tmp_path / name / "a.py").write_text("\n", encoding="utf-8")
+    editor = start(file="one/a.py")
+    editor.keys(f":e {tmp_path / 'two' / 'a.py'}<CR>")
+    editor.wait(lambda: editor.lua("return #vim.lsp.get_clients({ bufnr = 0 })") == 1, "its server")
+    editor.wait_for_state("ready")
+    editor.lua(
+        """
+        local server = vim.lsp.get_clients({ name = 'draftline', bufnr = 0 })[1]
+        local value = { kind = 'report', percentage = 50 }
+        local params = { token = 'draftline/load/9', value = value }
+        local data = { client_id = server.id, params = params }
+        vim.api.nvim_exec_autocmds('LspProgress', { modeline = false, data = data })
+        """
+    )
+    assert editor.statusline() == "Draftline loading 50"
+    editor.keys("<C-^>")
+    assert editor.statusline() == "Draftline ready"
+    editor.keys(":checkhealth draftline<CR>")
+    report = "\n".join(editor.text())
+    for name, state in (("one", "ready"), ("two", "loading")):
+        assert f"for 1 buffers in {tmp_path / name}: {state}" in report
+
+
+def test_a_second_setup_changes_who_draws_and_which_keys(start, way):
+    editor = start({"def f": "(x)"}, before="vim.keymap.set('i', '<Tab>', 'T')")
+    drawn_by_neovim = way[1]
+    editor.lua(
+        """
+        local native = ...
+        local cmd = require('draftline.config').current.cmd
+        require('draftline').setup({ cmd = cmd, native = native, keys = { accept = '<C-l>' } })
+        """,
+        not drawn_by_neovim,
+    )
+    editor.keys("idef f")
+    editor.wait_for_screen("def f(x)")
+    drawn = editor.lua(
+        """
+        local space = vim.api.nvim_get_namespaces()['draftline.ghost']
+        return #vim.api.nvim_buf_get_extmarks(0, space, 0, -1, {})
+        """
+    )
+    can = editor.lua("return vim.lsp.inline_completion ~= nil")
+    assert drawn == (1 if drawn_by_neovim or not can else 0)
+    editor.keys("<C-l>")
+    editor.wait_for_text("def f(x)")
+    editor.keys("<Tab>")
+    editor.wait_for_text("def f(x)T")
+
+
+def test_a_second_setup_with_other_settings_starts_the_server_anew(start):
+    editor = start({"def f": "(x)"})
+    before = editor.server_process()
+    again = "local own = require('draftline.config').current; require('draftline').setup({ cmd = own.cmd, "
+    editor.lua(again + "native = own.native })")
+    editor.settled()
+    assert editor.server_process() == before
+    editor.lua(again + "native = own.native, init_options = { weights = 'fp32' } })")
+    editor.wait(lambda: editor.server_process() not in (None, before), "another server")
+    editor.wait_for_state("ready")
+    assert editor.lua("return vim.lsp.get_clients()[1].config.init_options") == {"weights": "fp32"}
+    editor.keys("idef f")
+    editor.wait_for_screen("def f(x)")
 
 
 def test_loading_on_the_statusline(start):

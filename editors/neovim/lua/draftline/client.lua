@@ -15,13 +15,23 @@ local restarting = {}
 ---@type integer[] when a server was started again, in milliseconds
 local restarted = {}
 
-M.on_stopped = function(_) end ---@type fun(why: string?)
+M.on_stopped = function(_, _) end ---@type fun(id: integer, why: string?)
 
 --- The client that serves a buffer.
 ---@param bufnr integer?
 ---@return vim.lsp.Client?
 function M.of(bufnr)
   return vim.lsp.get_clients({ name = NAME, bufnr = bufnr })[1]
+end
+
+--- Call a function for each file that is served.
+---@param each fun(server: vim.lsp.Client, bufnr: integer)
+function M.each(each)
+  for _, server in ipairs(vim.lsp.get_clients({ name = NAME })) do
+    for _, bufnr in ipairs(vim.lsp.get_buffers_by_client_id(server.id)) do
+      each(server, bufnr)
+    end
+  end
 end
 
 --- Ask the server. Errors are not passed on: the server tells the user itself.
@@ -76,10 +86,10 @@ local function exited(id, died)
   end
   if died and too_often() then
     local why = 'the server died several times within a minute; see :Draftline log'
-    M.on_stopped(why)
+    M.on_stopped(id, why)
     vim.notify('Draftline: ' .. why .. ', then :Draftline restart.', vim.log.levels.ERROR)
   else
-    M.on_stopped(nil)
+    M.on_stopped(id)
     if died then
       restarted[#restarted + 1] = vim.uv.now()
     end
@@ -109,20 +119,23 @@ local function stop(server, force)
   end
 end
 
+---@param server vim.lsp.Client
+local function restart(server)
+  restarting[server.id] = true
+  stop(server, false)
+  -- It may hang: that is often why it is restarted.
+  vim.defer_fn(function()
+    if vim.lsp.get_client_by_id(server.id) then
+      stop(server, true)
+    end
+  end, 3000)
+end
+
 --- End the server and start it again for the same files.
 function M.restart()
   restarted = {}
   local servers = vim.lsp.get_clients({ name = NAME })
-  for _, server in ipairs(servers) do
-    restarting[server.id] = true
-    stop(server, false)
-    -- It may hang: that is often why it is restarted.
-    vim.defer_fn(function()
-      if vim.lsp.get_client_by_id(server.id) then
-        stop(server, true)
-      end
-    end, 3000)
-  end
+  vim.tbl_map(restart, servers)
   if #servers == 0 then
     M.start()
   end
@@ -176,6 +189,20 @@ local function start_by_hand(options)
   vim.tbl_map(start, api.nvim_list_bufs())
 end
 
+--- Start anew the servers that run but were started otherwise than is wanted now.
+---@param cmd string[]
+---@param init_options table?
+local function renew(cmd, init_options)
+  for _, server in ipairs(vim.lsp.get_clients({ name = NAME })) do
+    local config = configs[server.id]
+    local wanted = { cmd, init_options or {} }
+    if config and not vim.deep_equal({ config.cmd, config.init_options or {} }, wanted) then
+      configs[server.id] = vim.tbl_extend('force', config, { cmd = cmd, init_options = wanted[2] })
+      restart(server)
+    end
+  end
+end
+
 --- Start the server for the files that are open and those that will be.
 function M.start()
   local cmd, why = M.command()
@@ -191,6 +218,7 @@ function M.start()
       exited(id, code ~= 0 or signal ~= 0)
     end),
   }
+  renew(cmd, options.init_options)
   if vim.fn.has('nvim-0.11') == 1 then
     vim.lsp.config(NAME, options)
     vim.lsp.enable(NAME)

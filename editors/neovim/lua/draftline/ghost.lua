@@ -134,7 +134,10 @@ function M.refresh(bufnr)
     return
   end
   drop(bufnr, ghost)
-  if config.current.auto and not hidden_by_popup() then
+  local server = client.of(bufnr)
+  -- While the model is being loaded the answer would be empty; afterwards this is called again.
+  local ready = server and require('draftline.status').ready(server.id)
+  if ready and config.current.auto and not hidden_by_popup() then
     ghost.asked = place
     ghost.timer = ghost.timer or assert(vim.uv.new_timer())
     local wait, serial = config.current.debounce, ghost.serial

@@ -57,7 +57,7 @@ local function check_programs()
 end
 
 local function check_server()
-  local status = require('draftline.status').get()
+  local status = require('draftline.status')
   local servers = vim.lsp.get_clients({ name = 'draftline' })
   if #servers == 0 then
     return health.warn('no server is running', {
@@ -65,12 +65,15 @@ local function check_server()
       'open a file that has a filetype',
     })
   end
-  local buffers = #vim.lsp.get_buffers_by_client_id(servers[1].id)
-  local sentence = ('the server runs for %d buffers: %s'):format(buffers, status.state)
-  if status.state == 'error' then
-    health.error(sentence, { status.why })
-  else
-    health.ok(sentence)
+  for _, server in ipairs(servers) do
+    local buffers, now = #vim.lsp.get_buffers_by_client_id(server.id), status.of(server.id)
+    local where = server.root_dir and ' in ' .. server.root_dir or ''
+    local sentence = ('the server runs for %d buffers%s: %s'):format(buffers, where, now.state)
+    if now.state == 'error' then
+      health.error(sentence, { now.why })
+    else
+      health.ok(sentence)
+    end
   end
 end
 

@@ -24,18 +24,24 @@ local function display()
   return require('draftline.display').current()
 end
 
+---@param server vim.lsp.Client
+---@param bufnr integer
+local function attach(server, bufnr)
+  require('draftline.client').attached(server, bufnr)
+  require('draftline.status').follow(server, bufnr)
+  display().attach(server, bufnr)
+end
+
 ---@param group integer
 local function follow_server(group)
-  local client, status = require('draftline.client'), require('draftline.status')
-  client.on_stopped = status.stopped
+  local status = require('draftline.status')
+  require('draftline.client').on_stopped = status.stopped
   api.nvim_create_autocmd('LspAttach', {
     group = group,
     callback = function(event)
       local server = vim.lsp.get_client_by_id(event.data.client_id)
       if server and server.name == 'draftline' then
-        client.attached(server, event.buf)
-        status.follow(server, event.buf)
-        display().attach(server, event.buf)
+        attach(server, event.buf)
       end
     end,
   })
@@ -51,7 +57,7 @@ local function follow_server(group)
   api.nvim_create_autocmd('LspProgress', {
     group = group,
     callback = function(event)
-      status.progress(event.data.params)
+      status.progress(event.data.client_id, event.data.params)
     end,
   })
   api.nvim_create_autocmd('LspRequest', {
@@ -67,6 +73,7 @@ end
 ---@param keys draftline.Keys
 local function map_keys(keys)
   local map = require('draftline.keys').map
+  require('draftline.keys').restore()
   map(keys.accept, 'accept the suggestion, or do what the key did', M.accept)
   map(keys.accept_word, 'accept its next word', M.accept_word)
   map(keys.accept_line, 'accept its next line', M.accept_line)
@@ -80,14 +87,17 @@ local function map_keys(keys)
   end)
 end
 
---- Start Draftline. See :help draftline-options.
+--- Start Draftline. See :help draftline-options. Called again, it changes what was chosen before.
 ---@param options table?
 function M.setup(options)
   if vim.fn.has('nvim-0.10') == 0 then
     vim.notify('Draftline needs Neovim 0.10 or later.', vim.log.levels.ERROR)
     return
   end
-  local config = require('draftline.config')
+  local config, client = require('draftline.config'), require('draftline.client')
+  client.each(function(_, bufnr)
+    display().detach(bufnr)
+  end)
   local wrong
   config.current, wrong = config.merged(options)
   for _, why in ipairs(wrong) do
@@ -101,7 +111,8 @@ function M.setup(options)
     display().refresh(api.nvim_get_current_buf())
   end, group)
   map_keys(config.current.keys)
-  require('draftline.client').start()
+  client.each(attach)
+  client.start()
 end
 
 --- Accept the suggestion. Like the others below it gives false where no suggestion is shown, so that a
@@ -171,11 +182,9 @@ function M.toggle(on)
     on = not config.enabled
   end
   config.enabled = on
-  for _, server in ipairs(vim.lsp.get_clients({ name = 'draftline' })) do
-    for _, bufnr in ipairs(vim.lsp.get_buffers_by_client_id(server.id)) do
-      display().refresh(bufnr)
-    end
-  end
+  require('draftline.client').each(function(_, bufnr)
+    display().refresh(bufnr)
+  end)
   vim.cmd.redrawstatus()
   return on
 end

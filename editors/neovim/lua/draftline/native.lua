@@ -61,7 +61,12 @@ function M.attach(server, bufnr)
   M.refresh(bufnr)
 end
 
-function M.detach() end
+---@param bufnr integer
+function M.detach(bufnr)
+  if api.nvim_buf_is_valid(bufnr) and vim.lsp.inline_completion.is_enabled({ bufnr = bufnr }) then
+    vim.lsp.inline_completion.enable(false, { bufnr = bufnr })
+  end
+end
 
 --- Switch it on or off in a buffer, as is wanted.
 ---@param bufnr integer

@@ -9,28 +9,38 @@ local METHOD = 'textDocument/inlineCompletion'
 
 ---@alias draftline.State 'stopped'|'loading'|'ready'|'working'|'off'|'error'
 
----@type { state: draftline.State, percent: integer?, why: string? }
-local seen = { state = 'stopped' }
+---@class draftline.Seen
+---@field state draftline.State
+---@field percent integer?
+---@field why string?
 
+---@type table<integer, draftline.Seen> by client, those that have ended included: each repository has one
+local seen = {}
+---@type table<integer, integer> the client that served a buffer last
+local server_of = {}
+local newest ---@type integer? the client that was attached last
+
+---@param id integer
 ---@param state draftline.State
 ---@param percent integer?
 ---@param why string?
-local function set(state, percent, why)
-  local became_ready = state == 'ready' and seen.state ~= 'ready'
-  seen = { state = state, percent = percent, why = why }
+local function set(id, state, percent, why)
+  local became_ready = state == 'ready' and not M.ready(id)
+  seen[id] = { state = state, percent = percent, why = why }
   vim.cmd.redrawstatus()
   if became_ready then
     require('draftline.display').current().refresh(api.nvim_get_current_buf())
   end
 end
 
---- Take note of the server's own answer to draftline/status.
+--- Take note of a server's own answer to draftline/status.
+---@param id integer
 ---@param answer table
-local function told(answer)
+local function told(id, answer)
   if answer.state == 'ready' then
-    set('ready')
+    set(id, 'ready')
   elseif answer.state == 'failed' then
-    set('error', nil, answer.message)
+    set(id, 'error', nil, answer.message)
   end
 end
 
@@ -38,35 +48,50 @@ end
 ---@param server vim.lsp.Client
 ---@param bufnr integer
 function M.follow(server, bufnr)
-  if seen.state == 'stopped' or seen.state == 'error' then
-    set('loading')
+  local id = server.id
+  server_of[bufnr], newest = id, id
+  if not seen[id] then
+    seen[id] = { state = 'loading' }
+    vim.cmd.redrawstatus()
   end
-  client.request(server, 'draftline/status', {}, bufnr, told)
+  client.request(server, 'draftline/status', {}, bufnr, function(answer)
+    told(id, answer)
+  end)
 end
 
---- The server has ended.
+--- A server has ended.
+---@param id integer
 ---@param why string?
-function M.stopped(why)
-  set(why and 'error' or 'stopped', nil, why)
+function M.stopped(id, why)
+  set(id, why and 'error' or 'stopped', nil, why)
 end
 
 --- Take note of the progress of loading.
+---@param id integer
 ---@param params { token: any, value: table }
-function M.progress(params)
+function M.progress(id, params)
   local value = params.value
-  if not vim.startswith(tostring(params.token), 'draftline/load') then
+  if not seen[id] or not vim.startswith(tostring(params.token), 'draftline/load') then
     return
   elseif value.kind == 'end' then
     local failed = value.message and value.message ~= 'ready'
-    set(failed and 'error' or 'ready', nil, failed and value.message or nil)
+    set(id, failed and 'error' or 'ready', nil, failed and value.message or nil)
   else
-    set('loading', value.percentage)
+    set(id, 'loading', value.percentage)
   end
 end
 
+--- Whether a server has its model and can be asked.
+---@param id integer
+---@return boolean
+function M.ready(id)
+  return seen[id] ~= nil and seen[id].state == 'ready'
+end
+
+---@param id integer
 ---@return boolean whether a suggestion is being computed
-local function working()
-  local server = client.of()
+local function working(id)
+  local server = vim.lsp.get_client_by_id(id)
   for _, request in pairs(server and server.requests or {}) do
     if request.type == 'pending' and request.method == METHOD then
       return true
@@ -75,15 +100,26 @@ local function working()
   return false
 end
 
---- The state of things in the current buffer: a word, the percentage loaded, and why where it went wrong.
----@return { state: draftline.State, percent: integer?, why: string? }
-function M.get()
-  if not config.wanted(api.nvim_get_current_buf()) then
-    return { state = 'off' }
-  elseif seen.state == 'ready' and working() then
+--- The state of one server.
+---@param id integer
+---@return draftline.Seen
+function M.of(id)
+  if M.ready(id) and working(id) then
     return { state = 'working' }
   end
-  return seen
+  return seen[id] or { state = 'stopped' }
+end
+
+--- The state of things in the current buffer: a word, the percentage loaded, and why where it went wrong.
+--- A buffer that no server serves, as that of :checkhealth, has that of the newest one.
+---@return draftline.Seen
+function M.get()
+  local bufnr = api.nvim_get_current_buf()
+  local id = server_of[bufnr] or newest
+  if not config.wanted(bufnr) then
+    return { state = 'off' }
+  end
+  return id and M.of(id) or { state = 'stopped' }
 end
 
 --- A few words for the statusline.
@@ -108,7 +144,7 @@ function M.report()
     return api.nvim_echo(lines, true, {})
   end
   client.request(server, 'draftline/status', {}, bufnr, function(answer)
-    told(answer)
+    told(server.id, answer)
     for _, name in ipairs({ 'model', 'device', 'weights' }) do
       if answer[name] then
         lines[#lines + 1] = { (', %s %s'):format(name, answer[name]) }
