@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -231,12 +232,16 @@ async def completion(ls: DraftlineServer, params: types.CompletionParams) -> typ
 
 
 def _item(ls: DraftlineServer, uri: str, cursor: Cursor, suggestion: Suggestion) -> types.CompletionItem:
+    left = ls.documents[uri].lines[cursor.line][: cursor.character]
+    start = replace(cursor, character=len(re.sub(r"\w+$", "", left)))
+    text = left[start.character :] + suggestion.text  # clients show only what begins with the word there
     return types.CompletionItem(
-        label=suggestion.text.strip().splitlines()[0],
+        label=text.strip().splitlines()[0],
         kind=types.CompletionItemKind.Text,
         detail="Draftline",
         insert_text_format=types.InsertTextFormat.PlainText,
-        text_edit=types.TextEdit(ls.range(uri, cursor, cursor), suggestion.text),
+        insert_text_mode=types.InsertTextMode.AsIs,
+        text_edit=types.TextEdit(ls.range(uri, start, cursor), text),
         command=_shown(ls, uri, cursor, cursor, [suggestion.text]),
     )
 

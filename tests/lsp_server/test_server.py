@@ -122,6 +122,20 @@ async def test_clients_without_inline_completion_get_an_item_in_their_popup(tmp_
 
 
 @live
+async def test_such_an_item_begins_with_the_word_before_the_cursor_as_clients_want_it(tmp_path):
+    async with session(tmp_path, {"名.loa": "ds(\n    text)"}, inline=False) as it:
+        it.open("x = 名.loa")
+        answer = await it.client.text_document_completion_async(
+            types.CompletionParams(types.TextDocumentIdentifier("file:///t.py"), types.Position(0, 9))
+        )
+    (item,) = answer.items
+    assert item.label == "loads("
+    assert item.text_edit.new_text == "loads(\n    text)"
+    assert item.text_edit.range == types.Range(types.Position(0, 6), types.Position(0, 9))
+    assert item.insert_text_mode == types.InsertTextMode.AsIs
+
+
+@live
 async def test_a_newer_request_supersedes_the_older(tmp_path):
     async with session(tmp_path, {"a": ENDLESS, "b": "ok"}, delay=0.05) as it:
         it.open("a\nb")
