@@ -70,19 +70,19 @@ TABLE: dict[str, Setting] = {
     "enabled": Setting(FLAG, "whether Draftline suggests anything", project=True),
     "languages": Setting(
         FLAGS,
-        'the languages to suggest in, by identifier, as in `{markdown = false}`; `"*"` is for all others',
+        "the languages to suggest in, by identifier; `*` is for all others",
         project=True,
         unset="all",
     ),
     "exclude": Setting(
         GLOBS,
-        'files that are neither read nor suggested in, as in `["generated/", "*.sql"]`, beside those that '
-        "hold secrets by their name; each place where it is set adds to the others",
+        "files that are neither read nor suggested in, beside those that hold secrets by their name; each "
+        "place where it is set adds to the others",
         project=True,
         unset="none",
     ),
     "trigger": Setting(
-        one_of("automatic", "manual"), "manual: only where a suggestion is asked for", project=True
+        one_of("automatic", "manual"), "`manual`: only where a suggestion is asked for", project=True
     ),
     "debounce": Setting(
         whole(0, 5000),
@@ -120,7 +120,7 @@ TABLE: dict[str, Setting] = {
     ),
     "draft": Setting(
         TEXT,
-        "likewise, a smaller model of the same family that guesses",
+        "a smaller model of the same family that guesses, named in the same way",
         project="preset",
         loads=True,
         option="--draft",
@@ -162,8 +162,8 @@ TABLE: dict[str, Setting] = {
         "`openai`: a server that speaks the OpenAI completions API answers, and text leaves the machine",
         loads=True,
     ),
-    "server_url": Setting(WEB_ADDRESS, "that server's address", loads=True, unset="none"),
-    "server_model": Setting(TEXT, "the model's name there", loads=True, unset="none"),
+    "server_url": Setting(WEB_ADDRESS, "the address of that server", loads=True, unset="none"),
+    "server_model": Setting(TEXT, "the name that the model has on that server", loads=True, unset="none"),
     "server_family": Setting(
         one_of(*(family.name for family in SERVED)),
         "the family of models that it is of",

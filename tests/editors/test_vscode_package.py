@@ -2,28 +2,48 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
+import re
 from importlib import metadata
 from pathlib import Path
 
-from engine.placement import DEVICES, WEIGHTS
-from lsp_server.settings import Settings
+import pytest
+
+from lsp_server.settings import TABLE, Settings
 
 EXTENSION = Path(__file__).parents[2] / "editors" / "vscode"
 PACKAGE = json.loads((EXTENSION / "package.json").read_text(encoding="utf-8"))
-GROUPS = {group["id"]: group["properties"] for group in PACKAGE["contributes"]["configuration"]}
+OFFERED = {
+    name: entry
+    for group in PACKAGE["contributes"]["configuration"]
+    for name, entry in group["properties"].items()
+    if name != "draftline.path"
+}
 
 
-def test_each_setting_of_the_server_can_be_set_in_the_editor():
-    offered = {name.removeprefix("draftline.") for name in GROUPS["draftline.server"]}
-    assert offered == {field.name for field in dataclasses.fields(Settings)}
+def camel_case(name):
+    return re.sub(r"_([a-z])", lambda match: match[1].upper(), name)
 
 
-def test_the_choices_offered_are_those_that_the_server_takes():
-    offered = {name: group["enum"] for name, group in GROUPS["draftline.server"].items() if "enum" in group}
-    assert sorted(offered["draftline.weights"]) == sorted(["auto", *WEIGHTS])
-    assert sorted(offered["draftline.device"]) == sorted(DEVICES)
+def test_the_settings_offered_are_those_of_the_server():
+    assert set(OFFERED) == {f"draftline.{camel_case(name)}" for name in TABLE}
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_a_setting_is_offered_as_the_server_takes_it(name):
+    setting, usual = TABLE[name], getattr(Settings(), name)
+    offered = dict(OFFERED[f"draftline.{camel_case(name)}"])
+    text, unset = offered.pop("markdownDescription"), offered.pop("default")
+    assert text.lower() == f"{setting.meaning}.{f' Empty: {setting.unset}.' if setting.unset else ''}".lower()
+    # others may have written a workspace's settings, as they may have written a project's file
+    assert offered.pop("scope") == ("window" if setting.project is True else "machine")
+    expected = dict(setting.kind.schema)
+    if setting.unset and "enum" in expected:
+        expected["enum"] = ["", *expected["enum"]]
+    if setting.unset and expected["type"] == "integer":
+        expected["type"] = ["integer", "null"]
+    assert offered == expected
+    assert unset in (None, "", {"*": True}, []) if setting.unset else unset == usual
 
 
 def test_extension_and_server_have_one_version():

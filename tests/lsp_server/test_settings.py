@@ -6,6 +6,9 @@ from dataclasses import fields
 
 import pytest
 
+from engine.placement import DEVICES, WEIGHTS
+from lsp_server.completer import MAX_TOKENS
+from lsp_server.prompt_budget import CONTEXT_TOKENS
 from lsp_server.setting_kinds import WrongValueError
 from lsp_server.settings import LOADED_WITH, TABLE, Settings
 
@@ -72,6 +75,12 @@ def test_values(name, value, read):
 def test_wrong_values(name, value):
     with pytest.raises(WrongValueError):
         TABLE[name].kind.read(value)
+
+
+def test_the_choices_and_sizes_are_the_engine_s_and_the_prompt_s():
+    assert sorted(TABLE["weights"].kind.schema["enum"]) == sorted(["auto", *WEIGHTS])
+    assert sorted(TABLE["device"].kind.schema["enum"]) == sorted(DEVICES)
+    assert (Settings().max_tokens, Settings().context_tokens) == (MAX_TOKENS, CONTEXT_TOKENS)
 
 
 def test_a_project_names_no_program_no_path_and_no_server():

@@ -8,7 +8,7 @@ export function registerCommands(draftline: Draftline): Disposable[] {
   const { server, wishes } = draftline;
   const run = (name: string) => () => commands.executeCommand(name);
   const named: Record<string, () => unknown> = {
-    menu: () => showMenu(server.state, server.working, wishes),
+    menu: () => showMenu(server.state, wishes),
     toggle: () => wishes.toggle(),
     toggleLanguage: () => toggleLanguage(draftline),
     pause: () => wishes.pause(),

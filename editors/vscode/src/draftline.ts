@@ -13,7 +13,7 @@ import { isProgram } from "./isProgram";
 import { setUp } from "./modelSetup";
 import { OriginsView } from "./originsView";
 import { Server } from "./server";
-import { serverOptions, serverSettings, type Manifest } from "./serverOptions";
+import { PATH, serverOptions, type Manifest } from "./serverOptions";
 import { StatusBar } from "./statusBar";
 import { Suggestions } from "./suggestions";
 import { UserWishes } from "./wishes";
@@ -39,13 +39,16 @@ export class Draftline implements Disposable {
     this.wishes = new UserWishes(context);
     this.installer = new Installer(context, machine, log);
     this.server = new Server(log, {
+      options: () => {
+        const settings = workspace.getConfiguration();
+        return serverOptions(this.manifest, (name) => settings.get(name));
+      },
       wanted: (document) => this.wishes.silence(document.languageId) === undefined,
       received: (document, position, items) => {
         const asked = this.server.origins(document.uri.toString());
         void this.suggestions.received(document, position, items, asked);
       },
     });
-    const restarting = ["draftline.path", ...serverSettings(this.manifest).keys()];
     this.owned = [
       this.wishes,
       this.suggestions,
@@ -54,7 +57,7 @@ export class Draftline implements Disposable {
       new StatusBar(this.server, this.wishes),
       this.wishes.onDidChange(() => this.wishes.silence() && hideSuggestion()),
       workspace.onDidChangeConfiguration((event) => {
-        if (restarting.some((name) => event.affectsConfiguration(name))) {
+        if (event.affectsConfiguration(PATH)) {
           void this.start();
         }
       }),
@@ -104,9 +107,7 @@ export class Draftline implements Disposable {
   private async startNow(): Promise<void> {
     this.program = this.find();
     if (this.program !== undefined) {
-      const settings = workspace.getConfiguration();
-      const options = serverOptions(this.manifest, (name) => settings.get(name));
-      await this.server.start(this.program, options);
+      await this.server.start(this.program, { workspaceTrusted: workspace.isTrusted });
       void this.noticeOutdated(this.program);
       return;
     }

@@ -8,8 +8,8 @@ interface Choice extends QuickPickItem {
   command: string;
 }
 
-export async function showMenu(state: State, working: boolean, wishes: UserWishes): Promise<void> {
-  const { tooltip } = shown({ state, working, ...wishes.now() });
+export async function showMenu(state: State, wishes: UserWishes): Promise<void> {
+  const { tooltip } = shown({ state, ...wishes.now() });
   const chosen = await window.showQuickPick(choices(state, wishes), { placeHolder: tooltip });
   if (chosen) {
     await commands.executeCommand(chosen.command);

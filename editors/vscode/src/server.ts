@@ -16,16 +16,15 @@ import {
   RevealOutputChannelOn,
   State as ClientState,
   type LanguageClientOptions,
-  type WorkDoneProgressBegin,
-  type WorkDoneProgressEnd,
-  type WorkDoneProgressReport,
 } from "vscode-languageclient/node";
 import type { Figures } from "./origins";
-import type { ServerStatus, State } from "./status";
+import { stateOf, type ServerStatus, type State } from "./status";
 
 type Items = InlineCompletionItem[] | InlineCompletionList | null | undefined;
 
 export interface Hooks {
+  /** What the user has set. */
+  options(): Record<string, unknown>;
   /** Whether a suggestion may be asked for in this document now. */
   wanted(document: TextDocument): boolean;
   received(document: TextDocument, position: Position, items: readonly InlineCompletionItem[]): void;
@@ -34,9 +33,8 @@ export interface Hooks {
 export class Server implements Disposable {
   private readonly changed = new EventEmitter<void>();
   private client: LanguageClient | undefined;
-  private waiting = 0;
 
-  /** Fires when `state` or `working` may have changed. */
+  /** Fires when `state` may have changed. */
   readonly onDidChange = this.changed.event;
   state: State = { kind: "starting" };
 
@@ -45,18 +43,15 @@ export class Server implements Disposable {
     private readonly hooks: Hooks,
   ) {}
 
-  get working(): boolean {
-    return this.waiting > 0;
-  }
-
-  /** Start `program`; a server that runs is stopped first. */
-  async start(program: string, options: Record<string, unknown>): Promise<void> {
+  /** Start `program`; a server that runs is stopped first. The rest of what is set it asks for. */
+  async start(program: string, options: { workspaceTrusted: boolean }): Promise<void> {
     await this.stop();
     this.log.info(`starting ${program}`);
     const run = { command: program, args: ["--stdio"], options: { cwd: homedir() } };
     const client = new LanguageClient("draftline", "Draftline", { run, debug: run }, this.options(options));
     this.client = client;
     client.onDidChangeState(({ newState }) => this.clientChanged(client, newState));
+    client.onNotification("draftline/status", (status: ServerStatus) => this.told(client, status));
     try {
       await client.start();
     } catch (error) {
@@ -69,7 +64,6 @@ export class Server implements Disposable {
   async stop(): Promise<void> {
     const client = this.client;
     this.client = undefined;
-    this.waiting = 0;
     if (client?.needsStop()) {
       await client.stop(2000).catch((error: unknown) => this.log.warn(`the server left late: ${error}`));
     }
@@ -102,20 +96,22 @@ export class Server implements Disposable {
     this.changed.dispose();
   }
 
-  private options(initializationOptions: Record<string, unknown>): LanguageClientOptions {
+  private options(options: { workspaceTrusted: boolean }): LanguageClientOptions {
     return {
       documentSelector: ["file", "untitled", "vscode-notebook-cell"].map((scheme) => ({ scheme })),
-      initializationOptions,
+      initializationOptions: { ...options, statusNotifications: true },
       outputChannel: this.log,
       revealOutputChannelOn: RevealOutputChannelOn.Never,
       middleware: {
         provideInlineCompletionItems: (document, position, context, token, next) =>
           this.suggest(document, position, context, token, next),
         handleWorkDoneProgress: (token, params, next) => {
-          this.progress(params);
           if (params.kind === "end") {
             next(token, params); // begin is kept back: the status bar item shows it, once is enough
           }
+        },
+        workspace: {
+          configuration: ({ items }) => items.map(() => this.hooks.options()),
         },
       },
     };
@@ -133,56 +129,20 @@ export class Server implements Disposable {
       token: CancellationToken,
     ) => Items | Thenable<Items>,
   ): Promise<Items> {
-    if (this.state.kind !== "ready" || !this.hooks.wanted(document)) {
+    if (!this.hooks.wanted(document)) {
       return undefined;
     }
-    const client = this.client;
-    this.count(client, 1);
-    try {
-      const answer = await next(document, position, context, token);
-      const items = Array.isArray(answer) ? answer : (answer?.items ?? []);
-      if (items.length && !token.isCancellationRequested) {
-        this.hooks.received(document, position, items);
-      }
-      return answer;
-    } finally {
-      this.count(client, -1);
+    const answer = await next(document, position, context, token);
+    const items = Array.isArray(answer) ? answer : (answer?.items ?? []);
+    if (items.length && !token.isCancellationRequested) {
+      this.hooks.received(document, position, items);
     }
+    return answer;
   }
 
-  private count(client: LanguageClient | undefined, by: number): void {
+  private told(client: LanguageClient, status: ServerStatus): void {
     if (this.client === client) {
-      this.waiting += by;
-      this.changed.fire();
-    }
-  }
-
-  private progress(params: WorkDoneProgressBegin | WorkDoneProgressReport | WorkDoneProgressEnd): void {
-    if (params.kind === "end") {
-      void this.look();
-    } else {
-      this.become({ kind: "loading", percent: params.percentage ?? 0 });
-    }
-  }
-
-  /** Ask the server how it is. */
-  private async look(): Promise<void> {
-    const client = this.client;
-    if (!client?.isRunning()) {
-      return;
-    }
-    try {
-      const status = await client.sendRequest<ServerStatus>("draftline/status", {});
-      if (this.client !== client) {
-        return;
-      }
-      if (status.state === "ready") {
-        this.become({ kind: "ready", status });
-      } else if (status.state === "failed") {
-        this.become({ kind: "failed", message: status.message });
-      } // else it is loading, and its progress will tell
-    } catch (error) {
-      this.log.warn(`the server does not tell its status: ${error}`);
+      this.become(stateOf(status));
     }
   }
 
@@ -190,12 +150,9 @@ export class Server implements Disposable {
     if (this.client !== client) {
       return;
     }
-    if (state === ClientState.Running) {
-      void this.look();
-    } else if (state === ClientState.Starting) {
+    if (state === ClientState.Starting) {
       this.become({ kind: "starting" });
     } else if (state === ClientState.Stopped) {
-      this.waiting = 0;
       this.become({ kind: "stopped" });
     }
   }

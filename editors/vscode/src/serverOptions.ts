@@ -1,17 +1,19 @@
-/** From the settings to what the server is given as `initializationOptions`. Knows no editor. */
+/** From the settings to what the server is told when it asks what is set. Knows no editor. */
 
 const PREFIX = "draftline.";
+/** The one setting that is not the server's: where it is. */
+export const PATH = "draftline.path";
 
-/** The part of package.json that is read: a setting named in the group "draftline.server" is the server's. */
+/** The part of package.json that is read. */
 export interface Manifest {
-  contributes: { configuration: { id: string; properties: Record<string, { default?: unknown }> }[] };
+  contributes: { configuration: { properties: Record<string, { default?: unknown }> }[] };
 }
 
 /** The full names of the server's settings, with their defaults. */
 export function serverSettings(manifest: Manifest): Map<string, unknown> {
-  const group = manifest.contributes.configuration.find(({ id }) => id === "draftline.server");
+  const all = manifest.contributes.configuration.flatMap(({ properties }) => Object.entries(properties));
   return new Map(
-    Object.entries(group?.properties ?? {}).map(([name, property]) => [name, property.default]),
+    all.filter(([name]) => name !== PATH).map(([name, property]) => [name, property.default]),
   );
 }
 

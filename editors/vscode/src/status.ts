@@ -1,10 +1,13 @@
 /** What the status bar says. Knows no editor. */
 import type { Silence } from "./silence";
 
-/** The answer to `draftline/status`. */
+/** What the server tells in the notification `draftline/status`; see editors/STATUS.md. */
 export interface ServerStatus {
-  state: "new" | "loading" | "ready" | "failed";
+  state: "loading" | "ready" | "working" | "off" | "paused" | "error";
+  /** Why, where that is not plain. */
   message: string;
+  percent?: number;
+  leavesMachine?: boolean;
   model?: string;
   device?: string;
   weights?: string;
@@ -32,8 +35,18 @@ export interface Now {
   language: string | undefined;
   /** In milliseconds since the epoch. */
   pausedUntil: number;
-  /** A suggestion is being waited for. */
-  working: boolean;
+}
+
+/** What the server's status means for the editor. */
+export function stateOf(status: ServerStatus): State {
+  switch (status.state) {
+    case "loading":
+      return { kind: "loading", percent: status.percent ?? 0 };
+    case "error":
+      return { kind: "failed", message: status.message };
+    default:
+      return { kind: "ready", status };
+  }
 }
 
 export function shown(now: Now): Shown {
@@ -52,7 +65,7 @@ export function shown(now: Now): Shown {
     case "loading":
       return show(`$(loading~spin) Draftline ${state.percent}%`, "The model is being loaded.");
     case "ready":
-      return now.silence ? silent(now, now.silence) : speaking(now, state.status);
+      return now.silence ? silent(now, now.silence) : speaking(state.status);
   }
 }
 
@@ -65,11 +78,16 @@ function silent(now: Now, why: Silence): Shown {
   return show("$(circle-slash) Draftline", what);
 }
 
-function speaking(now: Now, { model, weights, device, loadSeconds }: ServerStatus): Shown {
-  const icon = now.working ? "$(loading~spin)" : "$(sparkle)";
+function speaking(status: ServerStatus): Shown {
+  const { state, message, model, weights, device, loadSeconds } = status;
+  if (state === "off" || state === "paused") {
+    return show(state === "off" ? "$(circle-slash) Draftline" : "$(debug-pause) Draftline", message);
+  }
+  const icon = state === "working" ? "$(loading~spin)" : status.leavesMachine ? "$(cloud)" : "$(sparkle)";
   const loaded = loadSeconds === undefined ? "" : `, loaded in ${loadSeconds.toFixed(1)} s`;
   const what = model === undefined ? "Ready." : `Ready: ${model}, ${weights} on ${device}${loaded}.`;
-  return show(`${icon} Draftline`, what);
+  const where = status.leavesMachine ? " What you write is sent to the server that your settings name." : "";
+  return show(`${icon} Draftline`, what + where);
 }
 
 function show(text: string, tooltip: string, severity: Shown["severity"] = "usual"): Shown {

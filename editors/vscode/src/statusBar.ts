@@ -40,7 +40,6 @@ export class StatusBar implements Disposable {
   private show(): void {
     const { text, tooltip, severity } = shown({
       state: this.server.state,
-      working: this.server.working,
       ...this.wishes.now(),
     });
     this.item.text = text;

@@ -1,16 +1,21 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { shown, type Now, type State } from "../src/status";
+import { shown, stateOf, type Now, type ServerStatus } from "../src/status";
 
-const ready: State = {
-  kind: "ready",
-  status: { state: "ready", message: "", model: "qwen", device: "cpu", weights: "int8", loadSeconds: 4.26 },
+const ready: ServerStatus = {
+  state: "ready",
+  message: "",
+  leavesMachine: false,
+  model: "qwen",
+  device: "cpu",
+  weights: "int8",
+  loadSeconds: 4.26,
 };
-const usual: Now = { state: ready, silence: undefined, language: "python", pausedUntil: 0, working: false };
+const usual: Now = { state: stateOf(ready), silence: undefined, language: "python", pausedUntil: 0 };
+const told = (status: Partial<ServerStatus>) => shown({ ...usual, state: stateOf({ ...ready, ...status }) });
 
 test("loading shows the percentage", () => {
-  const { text } = shown({ ...usual, state: { kind: "loading", percent: 42 } });
-  assert.equal(text, "$(loading~spin) Draftline 42%");
+  assert.equal(told({ state: "loading", percent: 42 }).text, "$(loading~spin) Draftline 42%");
 });
 
 test("ready names the model", () => {
@@ -20,11 +25,11 @@ test("ready names the model", () => {
 });
 
 test("working turns a wheel", () => {
-  assert.equal(shown({ ...usual, working: true }).text, "$(loading~spin) Draftline");
+  assert.equal(told({ state: "working" }).text, "$(loading~spin) Draftline");
 });
 
 test("a failure shows the server's own sentence", () => {
-  const { tooltip, severity } = shown({ ...usual, state: { kind: "failed", message: "The model is not installed." } });
+  const { tooltip, severity } = told({ state: "error", message: "The model is not installed." });
   assert.equal(tooltip, "Draftline. The model is not installed.");
   assert.equal(severity, "error");
 });
@@ -33,6 +38,19 @@ test("why nothing is suggested is told", () => {
   assert.match(shown({ ...usual, silence: "off" }).tooltip, /Off\./);
   assert.match(shown({ ...usual, silence: "language" }).tooltip, /language python/);
   assert.match(shown({ ...usual, silence: "paused", pausedUntil: Date.now() }).tooltip, /Paused until .*\d/);
+});
+
+test("where the server is off or pauses by settings that are not the editor's, its own sentence is shown", () => {
+  for (const state of ["off", "paused"] as const) {
+    const { tooltip, severity } = told({ state, message: "It rests." });
+    assert.deepEqual([tooltip, severity], ["Draftline. It rests.", "usual"]);
+  }
+});
+
+test("it is told where text leaves the machine", () => {
+  const { text, tooltip } = told({ leavesMachine: true });
+  assert.equal(text, "$(cloud) Draftline");
+  assert.match(tooltip, /is sent to the server/);
 });
 
 test("a failure counts for more than being off", () => {
