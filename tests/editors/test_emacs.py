@@ -30,7 +30,7 @@ def missing():
 
 @pytest.fixture
 def complete(tmp_path):
-    """Types a text into a file in Emacs and completes there; gives what was shown and what the file is then."""
+    """Types a text into a file in Emacs and completes there; gives what was shown and the file after that."""
 
     def complete(way, typed, answers, before=b""):
         script = {"answers": answers, "delay": 0.0, "load": "ok", "log": str(tmp_path / "generations")}
