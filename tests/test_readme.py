@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import shlex
 import subprocess
@@ -28,7 +29,7 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = {
     path: path.read_text(encoding="utf-8")
-    for path in (ROOT / "README.md", *sorted(ROOT.glob("editors/*/README.md")))
+    for path in (ROOT / "README.md", ROOT / "editors/README.md", *sorted(ROOT.glob("editors/*/README.md")))
 }
 PACKAGES = ("engine", "lsp_server", "model_setup")
 # As installed; building a wheel leaves another description, of the sources, in the checkout
@@ -51,7 +52,9 @@ def shell_commands():
     lines = [line for text in PAGES.values() for block in blocks(text, "sh") for line in block.splitlines()]
     commands = [part for line in lines for part in line.split("&&")]
     for text in PAGES.values():
-        commands += [code for code in inline_code(text) if re.match(r"(draftline|model-setup) ", code)]
+        commands += [
+            code for code in inline_code(text) if re.match(r"(draftline|model-setup|npm|code) ", code)
+        ]
     split = (tuple(shlex.split(command, comments=True)) for command in commands)
     return sorted({words for words in split if words})
 
@@ -122,6 +125,11 @@ def test_a_command_is_understood(command, understand):
             script = options.pop(0).replace(".", "/") + ".py"
         source = (ROOT / script).read_text(encoding="utf-8")
         assert all(f'"{option}"' in source for option in options if option.startswith("--"))
+    elif program == "npm":
+        package = json.loads((ROOT / "editors/vscode/package.json").read_text(encoding="utf-8"))
+        assert arguments == ["ci", "--ignore-scripts"] or set(package["scripts"]) >= {arguments[-1]}
+    elif program == "code":
+        assert arguments == ["--install-extension", f"draftline-{INSTALLED.version}.vsix"]
     else:
         assert command == ("pytest",) or program == "cd"
 
@@ -188,6 +196,18 @@ def test_what_an_editor_starts_is_understood(path, understand):
     for words in re.findall(r"cmd = \{(.*?)\}", text):
         understand(*re.findall(r"'([^']+)'", words))
     assert "cmd = " in text or path.suffix == ".md"
+
+
+def test_the_settings_of_other_editors_can_be_read_and_start_the_server(understand):
+    page = PAGES[ROOT / "editors/README.md"]
+    (kate, sublime) = (json.loads(block) for block in blocks(page, "json"))
+    (helix,) = blocks(page, "toml")
+    given = [kate["servers"]["python"]["command"], sublime["clients"]["draftline"]["command"]]
+    given.append(re.findall(r'"(\S+?)"', helix.partition("[[language]]")[0]))
+    given += [re.findall(r'"(\S+?)"', block) for block in blocks(page, "elisp")]
+    assert len(given) == 5
+    for words in given:
+        understand(*words)
 
 
 @pytest.mark.parametrize("command", ["draftline --version", "model-setup --version", "model-setup status"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SESSION = Path(__file__).with_name("emacs_session.el")
+PAGE = (ROOT / "editors" / "README.md").read_text(encoding="utf-8")
 
 
 def missing():
@@ -76,3 +78,22 @@ def test_behind_what_is_no_word_as_well(complete):
 def test_company_shows_its_first_line_and_takes_all_of_it(complete):
     shown, text = complete("company", "def f", {"def f": "(x):\n    return x"})
     assert (shown, text) == ("f(x):", "def f(x):\n    return x\n")
+
+
+@needs_eglot
+def test_the_settings_on_our_page_start_the_server(tmp_path):
+    settings = re.search(r"^```elisp\n(.*?eglot.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    asked = '(progn (require \'eglot) (find-file "t.py") (prin1 (nth 3 (eglot--guess-contact))))'
+    done = subprocess.run(
+        ["emacs", "-q", "--batch", "--eval", f"(progn {settings[1]})", "--eval", asked],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "HOME": str(tmp_path),
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        },
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert '"draftline" "--stdio"' in done.stdout, done.stderr
