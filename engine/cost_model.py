@@ -11,14 +11,39 @@ import bisect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+_TEXT_STEP = 64  # tokens: a finer one tells no more
+
 
 @dataclass(frozen=True)
 class StepTimes:
-    """Measured seconds of one forward pass by its number of rows; straight lines between."""
+    """Measured seconds of one forward pass by its number of rows; straight lines between.
+
+    text: how many tokens were in the cache. growth: for each of ``rows``, the seconds that one token more
+    adds, for each row attends to it; empty where that was not measured.
+    """
 
     rows: tuple[int, ...]
     seconds: tuple[float, ...]
+    text: int = 0
+    growth: tuple[float, ...] = ()
     _known: dict[int, float] = field(default_factory=dict, compare=False, repr=False)
+    _behind: dict[int, StepTimes] = field(default_factory=dict, compare=False, repr=False)
+
+    def behind(self, text: int) -> StepTimes:
+        """The times with so many tokens in the cache, to within a few; behind fewer than were measured never
+        less than half, lest a growth measured on a busy machine make them nothing."""
+        if not self.growth:
+            return self
+        step = text // _TEXT_STEP
+        known = self._behind.get(step)
+        if known is None:
+            more = step * _TEXT_STEP - self.text
+            seconds = (
+                max(here / 2, here + more * each)
+                for here, each in zip(self.seconds, self.growth, strict=True)
+            )
+            known = self._behind[step] = StepTimes(self.rows, tuple(seconds))
+        return known
 
     def __call__(self, rows: int) -> float:
         known = self._known.get(rows)

@@ -30,7 +30,7 @@ def decode(
         tree = TokenTree(root, params.shape)
         limit = min(MOST_GUESSES, remaining - 1)
         if below is not None and limit > 0:
-            below.propose(tree, limit, oracle.times)
+            below.propose(tree, limit, oracle.times_now)
         nodes = list(range(len(tree))) if check_all else oracle.choose_rows(tree, limit)
         checked = oracle.check(tree, nodes, rule)
         if below is not None:

@@ -14,7 +14,7 @@ from engine.request import Cancelled, CancelToken, Spent
 from engine.sampling import Row
 from engine.transformer import Transformer
 
-TYPICAL_TEXT = 256  # committed tokens when step times are measured
+SHORT_TEXT, LONG_TEXT = 256, 1280  # committed tokens when step times are measured
 PREFILL_ROWS = 128  # prompt tokens a forward pass: enough to be bound by arithmetic
 
 
@@ -96,17 +96,24 @@ class Reader:
         self.text += tokens
 
     def measure(self, rows: Sequence[int], repeats: int = 3) -> StepTimes:
-        """Time a forward pass of each row count behind a text of typical length; the fastest counts."""
+        """Time a pass of each row count behind a short text and a long one, in turns; the fastest counts."""
         self.keep([])
-        self.cache.length = min(TYPICAL_TEXT, self.cache.capacity - max(rows))
-        best = []
+        most = self.cache.capacity - max(rows)
+        short, long = min(SHORT_TEXT, most), min(LONG_TEXT, most)
+        here, there = [], []
         for count in rows:
-            visible = torch.ones(count, count, dtype=torch.bool).tril()
-            seconds = []
-            for _ in range(repeats):
-                started = time.perf_counter()
-                self.rows([0] * count, range(count), visible)
-                seconds.append(time.perf_counter() - started)
-            best.append(min(seconds))
+            turns = [(self._seconds(count, short), self._seconds(count, long)) for _ in range(repeats)]
+            behind_short, behind_long = zip(*turns, strict=True)
+            here.append(min(behind_short))
+            there.append(min(behind_long))
         self.cache.truncate(0)
-        return StepTimes(tuple(rows), tuple(best))
+        more = zip(here, there, strict=True) if long > short else ()
+        growth = tuple(max(0.0, after - before) / (long - short) for before, after in more)
+        return StepTimes(tuple(rows), tuple(here), short, growth)
+
+    def _seconds(self, rows: int, text: int) -> float:
+        self.cache.length = text
+        visible = torch.ones(rows, rows, dtype=torch.bool).tril()
+        started = time.perf_counter()
+        self.rows([0] * rows, range(rows), visible)
+        return time.perf_counter() - started

@@ -85,7 +85,7 @@ class Draft:
     def propose(self, tree: TokenTree, budget: int, times: StepTimes) -> None:
         while True:
             if self._below is not None:
-                self._below.propose(tree, budget, self._times)
+                self._below.propose(tree, budget, self._times.behind(self._reader.cache.length))
             unread = self._unread(tree, budget)
             if not unread or not self._pays(tree, unread, times(1)):
                 return
@@ -134,7 +134,7 @@ class Draft:
             for node in unread
         )
         gain = ends * self._statistics.estimate("next", self.NEXT_PRIOR)
-        if gain * worth > self._times(len(unread)):
+        if gain * worth > self._times.behind(self._reader.cache.length)(len(unread)):
             self._rest = self._rested = 0
             return True
         if ROOT in unread:  # no pass at all in this cycle: rest, and try again now and then
@@ -213,7 +213,12 @@ class Oracle:
         """The nodes worth checking, the root first: those that yield the most expected tokens per second."""
         _, *nodes = tree.best(1 + limit)
         ranked = sorted((tree.scores[node] for node in nodes), reverse=True)
-        return tree.best(1 + best_size(ranked, self.times))
+        return tree.best(1 + best_size(ranked, self.times_now))
+
+    @property
+    def times_now(self) -> StepTimes:
+        """The times behind the text that is in the cache."""
+        return self.times.behind(self._reader.cache.length)
 
     def spent(self) -> dict[Origin, Spent]:
         """What this stage alone has used since the start."""

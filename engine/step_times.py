@@ -13,6 +13,7 @@ import platform
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +57,11 @@ def recall_or_measure(
     entries = _read(path)
     for entry in entries:
         if entry["key"] == key:
-            return StepTimes(tuple(rows), tuple(entry["seconds"]))
+            return StepTimes(tuple(rows), tuple(entry["seconds"]), entry["text"], tuple(entry["growth"]))
     times = _measured(reader, rows, settled)
     if _can_be_true(times.seconds):
-        entries.append({"key": key, "measured": time.time(), "seconds": list(times.seconds)})
+        found = {"seconds": list(times.seconds), "text": times.text, "growth": list(times.growth)}
+        entries.append({"key": key, "measured": time.time(), **found})
         _write(path, entries)
     return times
 
@@ -71,7 +73,8 @@ def _measured(reader: Reader, rows: Sequence[int], settled: Callable[[], None]) 
         if _can_be_true(times.seconds):
             break
         again = reader.measure(rows)
-        times = StepTimes(times.rows, tuple(map(min, times.seconds, again.seconds)))
+        shortest = tuple(map(min, times.seconds, again.seconds))
+        times = replace(times, seconds=shortest, growth=tuple(map(min, times.growth, again.growth)))
     return times
 
 
@@ -102,12 +105,15 @@ def _can_be_true(seconds: Sequence[float]) -> bool:
 
 def _usable(entry: Any) -> bool:
     try:
-        seconds, age = entry["seconds"], time.time() - entry["measured"]
+        seconds, growth, age = entry["seconds"], entry["growth"], time.time() - entry["measured"]
         # an age below 0: the clock was set back since, so nobody knows how old it is
         return (
             0 <= age < KEPT_SECONDS
             and len(seconds) == len(entry["key"]["rows"])
+            and len(growth) in (0, len(seconds))
             and all(isinstance(second, float) and 0 < second < math.inf for second in seconds)
+            and all(isinstance(second, float) and 0 <= second < math.inf for second in growth)
+            and isinstance(entry["text"], int)
             and _can_be_true(seconds)
         )
     except (TypeError, KeyError, IndexError):

@@ -39,6 +39,23 @@ def test_beyond_the_last_measurement_the_line_goes_on():
     assert TIMES(10) == pytest.approx(8.0)
 
 
+def test_behind_a_longer_text_each_row_takes_longer():
+    times = StepTimes((1, 8), (1.0, 2.0), text=256, growth=(0.0, 0.001))
+    assert [times.behind(256)(rows) for rows in (1, 8)] == [1.0, 2.0]
+    assert [times.behind(1280)(rows) for rows in (1, 8)] == [1.0, pytest.approx(3.024)]
+    assert times.behind(0)(8) == pytest.approx(1.744)
+    guesses = [0.3, 0.25, 0.2, 0.2, 0.15, 0.1, 0.1]
+    assert best_size(guesses, times.behind(256)) > best_size(guesses, times.behind(1280))
+
+
+def test_without_a_measured_growth_the_text_s_length_does_not_matter():
+    assert TIMES.behind(2000) is TIMES
+
+
+def test_a_growth_that_cannot_be_true_leaves_some_time():
+    assert StepTimes((1, 2), (1.0, 1.0), text=256, growth=(1.0, 1.0)).behind(0)(1) == 0.5
+
+
 @given(scores, step_times)
 def test_the_best_size_is_the_best_of_all(scores, times):
     """By the definition: n guesses give one token and the sum of their chances, in the time of n + 1 rows."""

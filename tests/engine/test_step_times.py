@@ -12,12 +12,14 @@ import pytest
 import torch
 
 from engine import load, step_times
+from engine import reader as reader_module
 from engine.cost_model import StepTimes
 from engine.engine import MEASURED_ROWS
 from engine.reader import Reader
 from tests.engine.tiny_models import load_tiny, write_model
 
 ROWS = (1, 2, 4)
+NO_GROWTH = (0.0, 0.0, 0.0)
 
 
 class CountedReader(Reader):
@@ -27,7 +29,7 @@ class CountedReader(Reader):
 
     def measure(self, rows, repeats=3) -> StepTimes:
         self.measured += 1
-        return StepTimes(tuple(rows), tuple(float(self.measured + row) for row in rows))
+        return StepTimes(tuple(rows), tuple(float(self.measured + row) for row in rows), 256, NO_GROWTH)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +55,7 @@ def ask(
 
 def test_the_second_start_takes_the_first_one_s_times(reader, path):
     first = ask(reader, path)
-    assert ask(reader, path) == first == StepTimes(ROWS, (2.0, 3.0, 5.0))
+    assert ask(reader, path) == first == StepTimes(ROWS, (2.0, 3.0, 5.0), 256, NO_GROWTH)
     assert reader.measured == 1
     assert list(path.parent.iterdir()) == [path]
 
@@ -135,6 +137,10 @@ def changed(**values: Any) -> Callable[[str], str]:
         changed(seconds=[1.0, 0.0, 2.0]),
         changed(seconds=[1.0, float("nan"), 2.0]),
         changed(seconds=["1", "2", "3"]),
+        changed(growth=None),
+        changed(growth=[0.0]),
+        changed(growth=[0.0, -1.0, 0.0]),
+        changed(text="256"),
     ],
 )
 def test_what_is_no_measurement_is_measured_anew_and_replaced(reader, path, damage):
@@ -175,15 +181,23 @@ BUSY = (0.457, 1.027, 0.197)  # as measured while tests had the cores: eight row
 def test_times_that_cannot_be_true_are_measured_again(reader, path, monkeypatch):
     """What others take of the cores only ever makes a pass longer, so the shortest counts."""
     found = iter([BUSY, (0.031, 0.9, 0.3), (0.5, 0.033, 0.038)])
-    monkeypatch.setattr(reader, "measure", lambda rows: StepTimes(tuple(rows), next(found)))
+    monkeypatch.setattr(reader, "measure", lambda rows: StepTimes(tuple(rows), next(found), 256, NO_GROWTH))
     assert ask(reader, path).seconds == (0.031, 0.033, 0.038)
     assert ask(reader, path).seconds == (0.031, 0.033, 0.038)  # from the file: nothing is left to be found
 
 
 def test_times_of_a_machine_that_stays_busy_are_not_kept(reader, path, monkeypatch):
-    monkeypatch.setattr(reader, "measure", lambda rows: StepTimes(tuple(rows), BUSY))
+    monkeypatch.setattr(reader, "measure", lambda rows: StepTimes(tuple(rows), BUSY, 256, NO_GROWTH))
     assert ask(reader, path).seconds == BUSY
     assert not path.exists()
+
+
+def test_a_pass_behind_a_long_text_is_measured_as_well(reader, model):
+    times = Reader(load_tiny(model), 600).measure(ROWS)
+    assert times.text == reader_module.SHORT_TEXT
+    assert len(times.growth) == 3
+    assert min(times.growth) >= 0
+    assert Reader(load_tiny(model), 40).measure(ROWS).growth == ()  # no room for a longer one
 
 
 def test_an_engine_measures_its_oracle_and_its_draft_once(model, path, tmp_path, monkeypatch):
