@@ -22,7 +22,7 @@ from model_setup.command_line import OneSentenceParser, draftline_version, posit
 
 _PLACE = re.compile(r"(?P<file>.+):(?P<line>\d{1,18}):(?P<column>\d{1,18})", re.DOTALL)
 
-_SETTINGS = ("model", "draft", "weights")  # that have an option of their own
+_SETTINGS = ("model", "draft", "weights", "in_process")  # that have an option of their own
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,6 +35,10 @@ def _main(arguments: Sequence[str] | None) -> int:
     given = {name: value for name in _SETTINGS if (value := getattr(options, name)) is not None}
     if options.command == "serve" or options.stdio:
         return serve(given)
+    if options.command in ("status", "stop"):
+        from lsp_server.host_command import show_status, stop
+
+        return stop() if options.command == "stop" else show_status(options.json)
     merged = Sources(given).merged()
     for sentence in (*merged.wrong, *merged.unknown):
         print(sentence, file=sys.stderr)
@@ -45,7 +49,7 @@ def _main(arguments: Sequence[str] | None) -> int:
         from lsp_server.demo import demo
 
         return demo(Path.cwd(), settings, as_json=options.json)
-    parser.error("say what to do: --stdio, serve, complete or demo")
+    parser.error("say what to do: --stdio, serve, complete, demo, status or stop")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -66,6 +70,12 @@ def _parser() -> argparse.ArgumentParser:
     stdio = OneSentenceParser(add_help=False)
     stdio.add_argument(
         "--stdio", action="store_true", default=argparse.SUPPRESS, help="talk on stdin and stdout"
+    )
+    stdio.add_argument(
+        "--in-process",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="load the model in this process, not in the one that all editor windows share",
     )
 
     parser = OneSentenceParser(
@@ -95,19 +105,22 @@ def _parser() -> argparse.ArgumentParser:
         "demo", parents=[model], help="three suggestions in this repository, explained"
     )
     shown.add_argument("--json", action="store_true", help="print the same as data")
+    shared = commands.add_parser("status", help="the models that all editor windows share, and their process")
+    shared.add_argument("--json", action="store_true", help="print the same as data")
+    commands.add_parser("stop", help="end that process; the next suggestion that is wanted starts it again")
     return parser
 
 
 def serve(given: Mapping[str, Any]) -> NoReturn:
     from lsp_server import stdio
-    from lsp_server.loading import load_completer
+    from lsp_server.hosted import load_where_set
     from lsp_server.logs import log_to_file
     from lsp_server.machine import step_back
     from lsp_server.server import DraftlineServer
 
     step_back()
     log_to_file()
-    stdio.serve(DraftlineServer(load_completer, given))
+    stdio.serve(DraftlineServer(load_where_set, given))
 
 
 def complete(options: argparse.Namespace, settings: Settings) -> int:

@@ -18,7 +18,7 @@ from pygls.uris import to_fs_path
 
 from lsp_server.context import ContextSource
 from lsp_server.exclusions import Exclusions
-from lsp_server.load_progress import load
+from lsp_server.load_progress import load, wake
 from lsp_server.prompt_budget import Budget
 from lsp_server.settings import Settings
 from lsp_server.status import tell_status
@@ -66,10 +66,12 @@ async def changed(ls: DraftlineServer, params: types.DidChangeConfigurationParam
     apply(ls)
 
 
-def look(ls: DraftlineServer) -> None:
-    """Put to use what has changed in files since we last looked."""
+def look(ls: DraftlineServer, uri: str, invoked: bool) -> None:
+    """A suggestion is asked for: use what has changed in files, and bring a model back that is gone."""
     if ls.sources.changed():
         apply(ls)
+    if wanted(ls, uri, invoked):
+        wake(ls)
 
 
 async def _ask(ls: DraftlineServer) -> bool:

@@ -57,7 +57,9 @@ def demo(folder: Path, settings: Settings, as_json: bool) -> int:
     repository = store.repository_root(folder)
     places = find_places(repository)
     model = _set_up(repository, settings)
-    command = ["-m", "lsp_server.cli", "--stdio", "--weights", settings.weights, "--model", str(model)]
+    # A process of its own: what other windows do with a shared one would be in the figures.
+    command = ["-m", "lsp_server.cli", "--stdio", "--in-process"]
+    command += ["--weights", settings.weights, "--model", str(model)]
     status, shown = asyncio.run(ask_all(command, repository, places))
     if as_json:
         facts = {"model": status.model, "device": status.device, "weights": status.weights}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from engine.request import CancelToken
 
 T = TypeVar("T")
 Worker = TypeVar("Worker")
-State = Literal["new", "loading", "ready", "failed"]
+State = Literal["new", "loading", "ready", "failed", "asleep"]
 _AHEAD = None  # the key of what is done ahead
 
 logger = logging.getLogger(__name__)
@@ -50,12 +51,18 @@ class EngineThread(Generic[Worker]):
         self.state: State = "new"
         self.worker: Worker | None = None
         self.failure = ""
+        self.began = 0.0
+        """When it was last begun to load, a time of ``time.monotonic``."""
 
     def start(self, on_progress: Callable[[float], None], on_loaded: Callable[[], None]) -> None:
         """Begin to load. Both functions are called on the engine's thread; the second once, in any event."""
-        self.state = "loading"
+        self.state, self.failure, self.began = "loading", "", time.monotonic()
+        self._jobs = queue.SimpleQueue()
         self._thread = threading.Thread(
-            target=self._run, args=(self._thread, on_progress, on_loaded), name="engine", daemon=True
+            target=self._run,
+            args=(self._jobs, self._thread, on_progress, on_loaded),
+            name="engine",
+            daemon=True,
         )
         self._thread.start()
 
@@ -64,6 +71,10 @@ class EngineThread(Generic[Worker]):
         self._jobs.put(None)
         self.worker = None
         self.start(on_progress, on_loaded)
+
+    def sleep(self) -> None:
+        """What was loaded is gone, and not missed until ``restart``."""
+        self.state = "asleep"
 
     @property
     def idle(self) -> bool:
@@ -108,6 +119,7 @@ class EngineThread(Generic[Worker]):
 
     def _run(
         self,
+        jobs: queue.SimpleQueue[Job[Worker, object] | None],
         before: threading.Thread | None,
         on_progress: Callable[[float], None],
         on_loaded: Callable[[], None],
@@ -121,9 +133,10 @@ class EngineThread(Generic[Worker]):
         except Exception:
             logger.exception("loading failed")
             self.failure = "The model could not be loaded because of an error in draftline; see its log file."
-        self.state = "failed" if self.failure else "ready"
+        failed = bool(self.failure)
+        self.state = "failed" if failed else "ready"
         on_loaded()
-        while not self.failure and (job := self._jobs.get()) is not None:
+        while not failed and (job := jobs.get()) is not None:
             if job.future.set_running_or_notify_cancel():
                 self._do(job, worker)
 

@@ -1,18 +1,27 @@
-"""Loading the model, with its progress shown where the client can."""
+"""Loading the model, with its progress shown where the client can; and loading it anew when it is gone.
+
+When the host leaves because nobody has used the model, we let it, and the next request brings it back. When
+it dies, we have it started again at once.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
+from engine.host.remote import Reason, RemoteEngine
+from lsp_server.hosted import remote_engine
 from lsp_server.status import tell_status
 
 if TYPE_CHECKING:
     from lsp_server.server import DraftlineServer
+
+AGAIN_SECONDS = 60.0  # after a failure, before a request makes us try once more
 
 logger = logging.getLogger(__name__)
 
@@ -22,6 +31,8 @@ def load(ls: DraftlineServer) -> Coroutine[Any, Any, None]:
     loop = asyncio.get_running_loop()
     fractions: asyncio.Queue[float | None] = asyncio.Queue()
     ls.percent = 0
+    if engine := remote_engine(ls.engine.worker):
+        engine.close()
 
     def progressed(fraction: float) -> None:
         ls.percent = min(100, int(fraction * 100))
@@ -34,6 +45,8 @@ def load(ls: DraftlineServer) -> Coroutine[Any, Any, None]:
             ls.tell(ls.engine.failure)
         elif ls.engine.worker and (notice := ls.engine.worker.writer.notice):
             ls.tell(notice, types.MessageType.Warning)
+        if engine := remote_engine(ls.engine.worker):
+            engine.when_left(lambda reason: _call(loop, _left, ls, engine, reason))
         tell_status(ls)
         fractions.put_nowait(None)
 
@@ -43,6 +56,25 @@ def load(ls: DraftlineServer) -> Coroutine[Any, Any, None]:
         on_loaded=lambda: _call(loop, loaded),
     )
     return _shown(ls, fractions)
+
+
+def wake(ls: DraftlineServer) -> None:
+    """A suggestion is wanted: bring the model back if it was unloaded, or could not be had some time ago."""
+    failed = ls.engine.state == "failed" and not ls.settings.in_process
+    if ls.engine.state == "asleep" or (failed and time.monotonic() - ls.engine.began > AGAIN_SECONDS):
+        ls.completions.start(load(ls))
+        tell_status(ls)
+
+
+def _left(ls: DraftlineServer, engine: RemoteEngine, reason: Reason) -> None:
+    if remote_engine(ls.engine.worker) is not engine or ls.engine.state != "ready":
+        return  # we have given it up
+    logger.info("the host has left: %s", reason)
+    if reason == "lost":
+        ls.completions.start(load(ls))
+    else:
+        ls.engine.sleep()
+    tell_status(ls)
 
 
 async def _shown(ls: DraftlineServer, fractions: asyncio.Queue[float | None]) -> None:

@@ -46,17 +46,23 @@ def load_completer(settings: Settings, on_progress: Callable[[float], None] | No
     if engine.notice:
         logger.warning("%s", engine.notice)
     if settings.draft2 is None:
-        _use_trigram(engine, settings.repository)
+        _use_trigram(engine, tables_for(settings, engine.tokenizer.fingerprint))
     return Completer(EngineWriter(engine))
 
 
-def _use_trigram(engine: Engine, repository: str | None) -> None:
-    """Guess with the repository's table, else with that of code in general; without, we are only slower."""
-    fingerprint = engine.tokenizer.fingerprint
-    paths = [general_trigram_path(fingerprint)]
-    if repository is not None:
-        paths.insert(0, trigram_path(Path(repository), fingerprint))
-    for path in paths:
+def tables_for(settings: Settings, fingerprint: str) -> tuple[Path, ...]:
+    """The tables to guess with, the best first: the one that was chosen, else the repository's and that of
+    code in general. Not all need be there; without, we are only slower."""
+    if settings.draft2 is not None:
+        return (Path(settings.draft2),)
+    general = general_trigram_path(fingerprint)
+    if settings.repository is None:
+        return (general,)
+    return trigram_path(Path(settings.repository), fingerprint), general
+
+
+def _use_trigram(engine: Engine, tables: tuple[Path, ...]) -> None:
+    for path in tables:
         if path.exists():
             try:
                 return engine.use_table(path)

@@ -14,6 +14,7 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
 from engine.errors import DraftlineError, OutOfMemory
+from engine.host.remote import Left
 from lsp_server import configuration, inquiries
 from lsp_server.completer import Completer
 from lsp_server.completions import Asked, Completions
@@ -137,7 +138,9 @@ class DraftlineServer(LanguageServer):
 
     def _failed(self, error: Exception) -> None:
         """A suggestion failed. The first time for lack of the GPU's memory, we move to the CPU."""
-        if isinstance(error, OutOfMemory) and self.settings.device != "cpu":
+        if isinstance(error, Left):
+            logger.info("a suggestion was under way when the host left")
+        elif isinstance(error, OutOfMemory) and self.settings.device != "cpu":
             logger.warning("%s", error)
             self.tell(NO_ROOM, types.MessageType.Warning)
             self.instead = {"device": "cpu", "weights": "auto"}
@@ -185,11 +188,11 @@ async def configuration_changed(ls: DraftlineServer, params: types.DidChangeConf
 async def inline_completion(
     ls: DraftlineServer, params: types.InlineCompletionParams
 ) -> types.InlineCompletionList:
-    configuration.look(ls)
     uri, selected = params.text_document.uri, params.context.selected_completion_info
+    invoked = params.context.trigger_kind == types.InlineCompletionTriggerKind.Invoked
+    configuration.look(ls, uri, invoked)
     if uri not in ls.documents:
         return types.InlineCompletionList([])
-    invoked = params.context.trigger_kind == types.InlineCompletionTriggerKind.Invoked
     start = end = ls.cursor(uri, params.position)
     asked, beginning = ls.asked(uri, end, invoked), ""
     if selected and (applied := _with_selected(ls, asked, selected)):
@@ -221,8 +224,8 @@ def _with_selected(
 
 async def completion(ls: DraftlineServer, params: types.CompletionParams) -> types.CompletionList:
     """The same for clients that know no inline completion: one item in their popup."""
-    configuration.look(ls)
     uri = params.text_document.uri
+    configuration.look(ls, uri, invoked=False)
     if uri not in ls.documents:
         return types.CompletionList(is_incomplete=True, items=[])
     cursor = ls.cursor(uri, params.position)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 METHOD = "draftline/status"
 State = Literal["loading", "ready", "working", "off", "paused", "error"]
+ASLEEP = "The model was unloaded after a while without use, or by `draftline stop`; typing loads it again."
 ON_BATTERY = "The machine runs on its battery, so suggestions come only where they are asked for."
 
 
@@ -47,6 +48,8 @@ def _state(ls: DraftlineServer) -> tuple[State, str]:
         return "off", "Suggestions are switched off in the settings."
     if ls.engine.state == "failed":
         return "error", ls.engine.failure
+    if ls.engine.state == "asleep":
+        return "paused", ASLEEP
     if ls.engine.state != "ready":
         return "loading", ""
     if ls.completions.working:

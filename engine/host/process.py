@@ -266,7 +266,7 @@ class Host:
             self._leaving = "alone"
 
     def _unload(self, model: Shelved) -> None:
-        if len(self._shelf.models) == 1 and not self._others(model):
+        if len(self._shelf.models) == 1 and not model.full and not self._somebody_waits():
             self._leaving = self._leaving or "idle"
             return
         for client in [one for one in self._all() if one.model is model]:
@@ -275,8 +275,8 @@ class Host:
             client.end()
         self._shelf.drop(model)
 
-    def _others(self, model: Shelved) -> bool:
-        """Whether somebody waits for another model."""
+    def _somebody_waits(self) -> bool:
+        """Whether another model is asked for."""
         return any(client.model is None and client.asked for client in self._all())
 
     def _standing(self) -> wire.Standing:

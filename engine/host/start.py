@@ -19,7 +19,8 @@ from engine.host.place import OCCUPIED, Place
 
 MOST_STARTS = 4  # within a minute: the first, and three after crashes
 _MINUTE = 60.0
-_PATIENCE = 60.0  # seconds for a new host to answer; a busy machine takes some to start Python
+_PATIENCE = 120.0  # seconds for somebody else who is starting a host
+_TRIES, _PAUSE = 3000, 0.02  # seconds: a busy machine takes some to start Python
 _NULL = subprocess.DEVNULL
 
 
@@ -36,10 +37,10 @@ def reach(place: Place, command: Sequence[str]) -> Line:
     """
     place.ready()
     try:
-        with place.lock("start").acquire(timeout=2 * _PATIENCE):
+        with place.lock("start").acquire(timeout=_PATIENCE):
             key = place.key()
             try:
-                return dial(place.address, key)
+                return _dial_twice(place.address, key)
             except Silent:
                 raise
             except Gone:
@@ -50,6 +51,14 @@ def reach(place: Place, command: Sequence[str]) -> Line:
         raise Unreachable(
             "Draftline's engine does not answer: end it with `draftline stop`, and it is started again."
         ) from error
+
+
+def _dial_twice(address: str, key: bytes) -> Line:
+    """A host may be slow to answer once: the machine may have slept between the question and the answer."""
+    try:
+        return dial(address, key)
+    except Silent:
+        return dial(address, key)
 
 
 def find(place: Place) -> Line | None:
@@ -69,8 +78,7 @@ def find(place: Place) -> Line | None:
 def _start(place: Place, command: Sequence[str], key: bytes) -> Line:
     _count(place)
     process = _launch(place, command)
-    end = time.monotonic() + _PATIENCE
-    while time.monotonic() < end:
+    for _ in range(_TRIES):
         try:
             return dial(place.address, key)
         except Gone:
@@ -81,7 +89,7 @@ def _start(place: Place, command: Sequence[str], key: bytes) -> Line:
                 ) from None
             if process.poll() == OCCUPIED:
                 process = _launch(place, command)
-        time.sleep(0.02)
+        time.sleep(_PAUSE)
     raise Unreachable("Draftline's engine was started, but does not answer; try again in a minute.")
 
 

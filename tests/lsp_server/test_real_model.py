@@ -1,10 +1,14 @@
-"""A session of a real client with the real default model; one, because loading takes seconds."""
+"""Sessions of a real client with the real default model in the real host; few, for loading takes seconds."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from lsprotocol import types
 
+from lsp_server.host_command import stop
 from tests.lsp_server.session import Session, live, session
 
 SERVER = ["-m", "lsp_server.cli", "--stdio"]
@@ -19,10 +23,16 @@ async def answered(it: Session, line: int, column: int) -> types.InlineCompletio
     return items[0]
 
 
+@pytest.fixture
+def home(home_with_default_model: Path) -> Iterator[Path]:
+    yield home_with_default_model
+    stop()
+
+
 @pytest.mark.slow
 @live
-async def test_the_model_completes_what_an_editor_has_open(home_with_default_model):
-    async with session(home_with_default_model, command=SERVER, progress=True) as it:
+async def test_the_model_completes_what_an_editor_has_open(home):
+    async with session(home, command=SERVER, progress=True) as it:
         it.open("def add(a, b):\r\n    return")
         it.edit((1, 10), (1, 10), " ")
         item = await answered(it, 1, 11)
@@ -45,6 +55,13 @@ async def test_the_model_completes_what_an_editor_has_open(home_with_default_mod
         it.open("# <|fim_middle|> <EOT> <|endoftext|> <|fim_pad|>\n\ndef area(width, height):\n    ")
         item = await answered(it, 3, 4)
         assert item.insert_text == "return width * height"
+
+        # a second window: the model is there already, and writes the same
+        async with session(home, command=SERVER) as other:
+            other.open("def area(width, height):\n    ")
+            item = await answered(other, 1, 4)
+            assert item.insert_text == "return width * height"
+            assert await other.leave() == 0
 
         assert it.progress[-1]["kind"] == "end"
         it.client.protocol.send_request("draftline/complete", where)  # still under way when we leave
