@@ -165,7 +165,9 @@ def measure(
         "weights": engine.weights,
         "device": engine.device,
         "draft": None if draft is None else "trained for this repository",
+        "table": None if table is None else "counted in this repository, on code in general",
         "tokens": tokens,
+        "least_tokens": LEAST_TOKENS,
         **_machine(),
     }
     made_of = {
@@ -271,10 +273,12 @@ class _Run:
         began, busy = time.monotonic(), _busy_seconds()
         engine = self._engine
         plain = SamplingParams(LEAST_TOKENS, mode="plain", stop_ids=_stop_ids(engine))
-        first_plain, written = _first_token(engine, prompt, plain)
-        if written < LEAST_TOKENS:
-            return {}
-        first_guessing, _ = _first_token(engine, prompt, replace(plain, mode="staged", max_tokens=1))
+        first_plain = _first_token(engine, prompt, plain)
+        for drawn in SAMPLINGS.values():
+            tokens, _ = _decode(engine, prompt, replace(plain, **drawn))
+            if len(tokens) < LEAST_TOKENS:
+                return {}
+        first_guessing = _first_token(engine, prompt, replace(plain, mode="staged"))
         outcomes = self._contest.decode(prompt, done)
         took = time.monotonic() - began
         self._longest = max(self._longest, took)
@@ -292,16 +296,12 @@ class _Run:
         ).to_json()
 
 
-def _first_token(engine: Engine, prompt: Prompt, params: SamplingParams) -> tuple[float, int]:
-    """Seconds to the first token of a prompt that no model has read yet, and how many tokens come."""
+def _first_token(engine: Engine, prompt: Prompt, params: SamplingParams) -> float:
+    """Seconds to the first token of a prompt that no model has read yet."""
     list(engine.generate(prompt.ids[-1:], SamplingParams(1)))  # makes them forget what they read
     started = time.perf_counter()
-    first = 0.0
-    written = 0
-    for cycle in engine.generate(prompt.ids, params, context_ids=prompt.context):
-        first = first or time.perf_counter() - started
-        written += len(cycle.tokens)
-    return first, written
+    next(engine.generate(prompt.ids, params, context_ids=prompt.context))
+    return time.perf_counter() - started
 
 
 def _busy_seconds() -> float:

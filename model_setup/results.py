@@ -159,7 +159,7 @@ class Figures:
     @property
     def shares(self) -> dict[Origin, float]:
         """The shares of the tokens that each stage proposed (Spector & Ré 2023, figure 3)."""
-        return {stage: self.trace.origins[stage] / self.trace.tokens for stage in STAGES}
+        return {stage: self.trace.origins[stage] / max(1, self.trace.tokens) for stage in STAGES}
 
     @property
     def differing(self) -> int:
