@@ -58,6 +58,7 @@ class Completer:
             written.cycles,
             written.seconds,
             cut,
+            writing.short,
         )
 
     def read_ahead(

@@ -9,7 +9,7 @@
 6. the model writes, up to where the suggestion ends or the time is up;
 7. and what the text already has is trimmed off.
 8. Once answered, what would follow if it were accepted is computed ahead; whoever accepts it meanwhile
-   waits for that.
+   waits for that. A prompt that was shortened, for lack of time to read it, is read whole.
 
 The newest request of a document supersedes the older ones, and a change supersedes all. Each gets an answer.
 """
@@ -18,50 +18,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from engine.request import CancelToken, SamplingParams
-from lsp_server.cache import AFTER, Cache, Known, Window, window_of
-from lsp_server.completer import Completer, place_of
-from lsp_server.documents import Cursor, splice, text_from
+from engine.request import SamplingParams
+from lsp_server.asked import Asked, written, written_once
+from lsp_server.cache import Cache, Known, Window, window_of
+from lsp_server.completer import Completer
 from lsp_server.engine_thread import EngineThread, Job
 from lsp_server.exclusions import left_alone
+from lsp_server.known import known_at
 from lsp_server.pacing import PAUSE, Deadline, Limited, Pace
-from lsp_server.prompt_head import NOWHERE, Surroundings
 from lsp_server.settings import Settings
 from lsp_server.suggestion import Suggestion
-from lsp_server.trimming import trim
 
 INVOKED = 2  # times as long as for a request that typing has caused, one may take that the user made
 _AHEAD_SECONDS = 4.0  # for what nobody waits for yet
-ALTERNATIVES = 3
-_MOST_TRIED = 5  # for alternatives
-_FREEDOM = 0.6  # the temperature of alternatives, at least
-_CLOSED_AT_ONCE = ("()", "[]", "{}", '""', "''", "``")
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A request. lines: the text, each with its line end. invoked: the user asked, not merely typed."""
-
-    uri: str
-    lines: Sequence[str]
-    cursor: Cursor
-    invoked: bool = False
-    around: Surroundings = NOWHERE
-
-    def accepting(self, text: str) -> Asked:
-        """The same request after ``text`` has come in at the cursor."""
-        lines = list(self.lines)
-        cursor = splice(lines, self.cursor, self.cursor, text)
-        return replace(self, lines=lines, cursor=cursor, invoked=False)
 
 
 @dataclass
@@ -120,11 +99,11 @@ class Completions:
         turn = self._pace.requested(asked.uri)
         if not self._ready(asked.uri, asked.invoked):
             return []
-        known = self._known(asked) or await self._computed_ahead(asked, end)
+        known = known_at(self._cache, asked) or await self._computed_ahead(asked, end)
         if not self._pace.is_turn(asked.uri, turn):
             return []
         if known is None or (asked.invoked and not known.several):
-            if not await self._may_go_on(asked, turn):
+            if not await self._may_go_on(asked, turn, end):
                 return []
             settings = self._settings
             known = await self._at_work(self._computed(asked, known, end))
@@ -133,6 +112,8 @@ class Completions:
             self._keep(asked, known, settings)
         self.last[asked.uri] = known.suggestions[0]
         self._look_ahead(asked, known.suggestions[0])
+        if known.suggestions[0].short:
+            self.start(self._read_whole(asked, turn))
         return [one for one in known.suggestions if one.text]
 
     async def write(self, asked: Asked, wanted: SamplingParams) -> Suggestion | None:
@@ -141,7 +122,7 @@ class Completions:
         if not self._ready(asked.uri, invoked=True):
             return None
         job = self._engine.submit(
-            asked.uri, lambda completer, cancel: _complete(completer, asked, cancel, wanted)
+            asked.uri, lambda completer, cancel: written_once(completer, asked, cancel, wanted)
         )
         outcome = self._outcome(job)
         suggestion = await self._at_work(outcome)
@@ -162,7 +143,7 @@ class Completions:
 
         def pause(ask: Callable[[], Asked]) -> None:
             if self._pace.is_turn(uri, turn) and self._ready(uri):
-                self._read_ahead(ask())
+                self._read_ahead(ask(), time.monotonic() + self._seconds(invoked=False))
 
         if ask is not None and self._pace.is_asked(uri) and self._ready(uri):
             asyncio.get_running_loop().call_later(PAUSE, pause, ask)
@@ -204,37 +185,17 @@ class Completions:
         limit = chosen.time_limit / 1000
         return limit * INVOKED if invoked else limit + (chosen.debounce or 0) / 1000
 
-    def _known(self, asked: Asked) -> Known | None:
-        window = window_of(asked.lines, asked.cursor)
-        known = self._cache.get(asked.uri, window)
-        if known is None and window.before[-1:] + window.after[:1] in _CLOSED_AT_ONCE:
-            known = self._known_unclosed(asked, window)
-        return known
-
-    def _known_unclosed(self, asked: Asked, window: Window) -> Known | None:
-        """What is known for the text without the bracket or quote that the editor put right of the cursor."""
-        right = Cursor(asked.cursor.line, asked.cursor.character + 1)
-        known = self._cache.get(asked.uri, Window(window.before, text_from(asked.lines, right, AFTER)))
-        place = place_of(asked.lines, asked.cursor)
-        lines = [one for one in known.suggestions if "\n" not in one.text] if known else []
-        left = [replace(one, text=trim(one.text, place, unfinished=False)) for one in lines]
-        if known is None or not any(one.text for one in left):
-            return None
-        known = Known(tuple(one for one in left if one.text), known.several)
-        self._cache.put(asked.uri, window, known)
-        return known
-
     def _ready(self, uri: str, invoked: bool = False) -> bool:
         return self._engine.state == "ready" and self._wanted(uri, invoked)
 
-    async def _may_go_on(self, asked: Asked, turn: object) -> bool:
+    async def _may_go_on(self, asked: Asked, turn: object, end: float) -> bool:
         pause = self._settings.debounce
         chosen = None if pause is None else pause / 1000
         seconds = 0.0 if asked.invoked else self._pace.wait(asked.uri, self._engine.idle, chosen)
         if not seconds:
             return True
         if not self._pace.in_burst(asked.uri):
-            self._read_ahead(asked)
+            self._read_ahead(asked, end)
         try:
             await asyncio.sleep(seconds)
         except asyncio.CancelledError:
@@ -249,7 +210,7 @@ class Completions:
         usual, limit = self.usual, Deadline(end)
         job = self._engine.submit(
             asked.uri,
-            lambda completer, cancel: _written(completer, asked, first, Limited(cancel, limit), usual),
+            lambda completer, cancel: written(completer, asked, first, Limited(cancel, limit), usual),
         )
         found = await self._outcome(job)
         if found:
@@ -267,13 +228,13 @@ class Completions:
         if not (answer.text or answer.cut) or not self._ready(asked.uri):
             return
         ahead = asked.accepting(answer.text)
-        known = self._known(ahead)
+        known = known_at(self._cache, ahead)
         if known and not known.suggestions[0].cut:
             return
 
         usual, end = self.usual, Deadline(time.monotonic() + _AHEAD_SECONDS)
         job = self._engine.submit_ahead(
-            lambda completer, cancel: _written(completer, ahead, None, Limited(cancel, end), usual)
+            lambda completer, cancel: written(completer, ahead, None, Limited(cancel, end), usual)
         )
         window = window_of(ahead.lines, ahead.cursor)
         self._ahead = _Ahead(ahead.uri, window, end, self.start(self._kept(ahead, job)))
@@ -288,7 +249,7 @@ class Completions:
         except asyncio.CancelledError:
             self._engine.cancel_ahead()
             raise
-        return self._known(asked)
+        return known_at(self._cache, asked)
 
     async def _kept(self, asked: Asked, job: Job[Completer, Known]) -> None:
         settings = self._settings
@@ -301,16 +262,26 @@ class Completions:
         if settings == self._settings and (first.text or not first.cut):
             self._cache.put(asked.uri, window_of(asked.lines, asked.cursor), known)
 
-    def _read_ahead(self, asked: Asked) -> None:
-        """Let the engine read the prompt of a request that is likely, so that its answer comes sooner."""
-        if self._known(asked) is None and not (self._ahead and self._ahead.is_for(asked)):
-            job = self._engine.submit_ahead(
-                lambda completer, cancel: completer.read_ahead(
-                    asked.lines, asked.cursor, cancel, asked.around
-                )
-            )
-            reading = self._outcome(job)
+    def _read_ahead(self, asked: Asked, end: float) -> None:
+        """Let the engine read the prompt of a request that is likely, so that its answer comes by ``end``."""
+        if known_at(self._cache, asked) is None and not (self._ahead and self._ahead.is_for(asked)):
+            reading = self._outcome(self._submit_reading(asked, end))
             self.start(reading)
+
+    async def _read_whole(self, asked: Asked, turn: object) -> None:
+        """Let the engine read all of a prompt that was shortened, once nothing else is computed ahead."""
+        if self._ahead:
+            await asyncio.wait([self._ahead.task])
+        if self._pace.is_turn(asked.uri, turn) and self._ready(asked.uri):
+            await self._outcome(self._submit_reading(asked, math.inf))
+
+    def _submit_reading(self, asked: Asked, end: float) -> Job[Completer, None]:
+        limit = Deadline(end)
+        return self._engine.submit_ahead(
+            lambda completer, cancel: completer.read_ahead(
+                asked.lines, asked.cursor, Limited(cancel, limit), asked.around
+            )
+        )
 
     def start(self, work: Coroutine[Any, Any, object]) -> asyncio.Future[object]:
         task = asyncio.ensure_future(work)
@@ -328,22 +299,3 @@ class Completions:
             self._on_failure(error)
             return None
         return None if job.cancel.cancelled else outcome
-
-
-def _written(
-    completer: Completer, asked: Asked, first: Suggestion | None, cancel: CancelToken, usual: SamplingParams
-) -> Known:
-    """What the model gives; several if the user asked, as far as time allows. ``first`` is known already."""
-    found = [first or _complete(completer, asked, cancel, usual)]
-    freely = replace(usual, temperature=max(usual.temperature, _FREEDOM), top_p=0.95)
-    for number in range(1, _MOST_TRIED + 1) if asked.invoked else ():
-        if len(found) == ALTERNATIVES or cancel.cancelled:
-            break
-        other = _complete(completer, asked, cancel, replace(freely, seed=usual.seed + number))
-        if other.text and other.text not in [one.text for one in found]:
-            found.append(other)
-    return Known(tuple(found), several=asked.invoked and not cancel.cancelled)
-
-
-def _complete(completer: Completer, asked: Asked, cancel: CancelToken, wanted: SamplingParams) -> Suggestion:
-    return completer.complete(asked.lines, asked.cursor, cancel, wanted, asked.around)

@@ -26,6 +26,11 @@ class Deadline:
     at: float
 
 
+def seconds_left(request: CancelToken) -> float:
+    """Until ``request`` ends by itself."""
+    return request.left if isinstance(request, Limited) else math.inf
+
+
 class Limited(CancelToken):
     """Cancelled when ``request`` is, and after ``end``."""
 
@@ -33,6 +38,11 @@ class Limited(CancelToken):
         super().__init__(request.ahead)
         self._request = request
         self._end = end
+
+    @property
+    def left(self) -> float:
+        """Seconds until its end."""
+        return self._end.at - time.monotonic()
 
     @property
     def cancelled(self) -> bool:

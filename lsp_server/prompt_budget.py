@@ -25,5 +25,9 @@ class Budget:
         usual = (PREFIX_TOKENS, SUFFIX_TOKENS, HEAD_TOKENS)
         return Budget(*(part * context_tokens // CONTEXT_TOKENS for part in usual))
 
+    def shorter(self) -> Budget:
+        """Two thirds of it, and nothing of other files: what stands round the cursor tells most."""
+        return Budget(self.prefix * 2 // 3, self.suffix * 2 // 3, 0)
+
 
 USUAL_BUDGET = Budget()

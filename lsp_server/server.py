@@ -16,8 +16,9 @@ from pygls.lsp.server import LanguageServer
 from engine.errors import DraftlineError, OutOfMemory
 from engine.host.remote import Left
 from lsp_server import configuration, inquiries
+from lsp_server.asked import Asked
 from lsp_server.completer import Completer
-from lsp_server.completions import Asked, Completions
+from lsp_server.completions import Completions
 from lsp_server.context import ContextSource
 from lsp_server.documents import Cursor, Document, Encoding, splice
 from lsp_server.engine_thread import EngineThread

@@ -18,6 +18,7 @@ class Suggestion:
     a character, whose text comes with the next). origins: the stage that first proposed each.
     cycles: those that emitted a token. seconds: what the engine took, the prompt's reading not counted.
     cut: the model was stopped before the suggestion's end came in sight, so there might be more to it.
+    short: it was shown less of the text than it could take, because somebody waited.
     """
 
     text: str
@@ -26,6 +27,7 @@ class Suggestion:
     cycles: int
     seconds: float
     cut: bool = False
+    short: bool = False
 
     @property
     def tokens_per_cycle(self) -> float:

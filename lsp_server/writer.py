@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING, Protocol
 
 from engine.request import CancelToken, Origin, SamplingParams
 from lsp_server.documents import Cursor
+from lsp_server.pacing import seconds_left
 from lsp_server.prompt import Prompt, PromptFormat
 from lsp_server.prompt_head import Surroundings
+from lsp_server.reading import Reading
 
 if TYPE_CHECKING:
     from engine.face import EngineFace
 
+_READING = 0.6  # of the time that there is; the rest is for writing
+_LEAST_PREFIX = 160  # tokens; below that there is little to go by
 _EXPECTED_TOKENS = 64  # of a request that has not come yet; the prompt is the same for any that fits
 
 
@@ -40,11 +44,13 @@ class Step:
 class Writing:
     """typed: what the steps' text begins with, the characters left of the cursor that are written anew.
 
-    steps: closed as soon as no more of them are wanted; they end when the request is cancelled.
+    steps: closed as soon as no more of them are wanted; they end when the request is cancelled. short: the
+    writer was shown less than it could take, for lack of time.
     """
 
     typed: str
     steps: Generator[Step, None, None]
+    short: bool = False
 
 
 class Writer(Protocol):
@@ -95,6 +101,7 @@ class EngineWriter:
         """Raises DraftlineError if prompts for this model cannot be written."""
         self.engine = engine
         self._format = PromptFormat(engine.tokenizer, engine.name)
+        self._reading = Reading()
 
     @property
     def name(self) -> str:
@@ -125,21 +132,37 @@ class EngineWriter:
         around: Surroundings,
     ) -> Writing:
         max_tokens = min(wanted.max_tokens, self.engine.max_context // 2)
-        prompt = self._prompt(lines, cursor, max_tokens, around)
+        prompt, short = self._prompt(lines, cursor, max_tokens, cancel, around)
         stop_ids = (*self.engine.eos_ids, *self._format.stop_ids)
         params = replace(wanted, max_tokens=max_tokens + prompt.healed, stop_ids=stop_ids)
-        return Writing(prompt.begins_with, self._steps(prompt, params, cancel))
+        return Writing(prompt.begins_with, self._steps(prompt, params, cancel), short)
 
     def read_ahead(
         self, lines: Sequence[str], cursor: Cursor, cancel: CancelToken, around: Surroundings
     ) -> None:
-        prompt = self._prompt(lines, cursor, min(_EXPECTED_TOKENS, self.engine.max_context // 2), around)
+        max_tokens = min(_EXPECTED_TOKENS, self.engine.max_context // 2)
+        prompt, _ = self._prompt(lines, cursor, max_tokens, cancel, around)
         nothing = SamplingParams(max_tokens=0)
+        self._reading.begins(prompt.ids)
         for _ in self.engine.generate(prompt.ids, nothing, cancel=cancel, context_ids=prompt.context):
             pass
+        self._reading.ends(whole=not cancel.cancelled)
 
-    def _prompt(self, lines: Sequence[str], cursor: Cursor, max_tokens: int, around: Surroundings) -> Prompt:
-        return self._format.build(lines, cursor, self.engine.max_context - max_tokens - 1, around)
+    def _prompt(
+        self, lines: Sequence[str], cursor: Cursor, max_tokens: int, cancel: CancelToken, around: Surroundings
+    ) -> tuple[Prompt, bool]:
+        """The longest prompt that can be read in good time, and whether that is a shortened one."""
+        room = self.engine.max_context - max_tokens - 1
+        patience = _READING * seconds_left(cancel)
+        whole = self._format.build(lines, cursor, room, around)
+        prompt, seconds = whole, self._reading.seconds(whole.ids)
+        shorter = around
+        while seconds > patience and shorter.budget.prefix > _LEAST_PREFIX:
+            shorter = replace(shorter, snippets=(), budget=shorter.budget.shorter())
+            other = self._format.build(lines, cursor, room, shorter)
+            if (takes := self._reading.seconds(other.ids)) < seconds:
+                prompt, seconds = other, takes
+        return prompt, prompt is not whole
 
     def _steps(
         self, prompt: Prompt, params: SamplingParams, cancel: CancelToken
@@ -149,12 +172,17 @@ class EngineWriter:
         cycles = self.engine.generate(
             prompt.ids, params, cancel, prompt.context, begins_with=prompt.begins_with
         )
-        for cycle in cycles:
-            texts = []
-            for token in cycle.tokens:
-                ids.append(token)
-                # the last character's other bytes may be still to come
-                text = self.engine.tokenizer.decode(ids).rstrip("\ufffd")
-                texts.append(text[len(written) :])
-                written = text
-            yield Step(texts, cycle.origins, cycle.seconds, full=len(ids) >= params.max_tokens)
+        self._reading.begins(prompt.ids)
+        try:
+            for cycle in cycles:
+                self._reading.ends(whole=True)
+                texts = []
+                for token in cycle.tokens:
+                    ids.append(token)
+                    # the last character's other bytes may be still to come
+                    text = self.engine.tokenizer.decode(ids).rstrip("\ufffd")
+                    texts.append(text[len(written) :])
+                    written = text
+                yield Step(texts, cycle.origins, cycle.seconds, full=len(ids) >= params.max_tokens)
+        finally:
+            self._reading.ends(whole=not cancel.cancelled)

@@ -20,6 +20,7 @@ from lsp_server.loading import load_completer
 from lsp_server.logs import log_to_file
 from lsp_server.server import DraftlineServer
 from lsp_server.settings import Settings
+from lsp_server.writer import EngineWriter
 from tests.benchmarks.trigram import resident
 
 
@@ -90,8 +91,10 @@ def main() -> None:
 
     def load(settings: Settings, on_progress: Callable[[float], None]) -> Completer:
         completer = load_completer(settings, on_progress)
-        watched.append(Watched(completer.engine.generate))
-        completer.engine.generate = watched[0]  # type: ignore[method-assign, assignment]
+        assert isinstance(completer.writer, EngineWriter)
+        engine = completer.writer.engine
+        watched.append(Watched(engine.generate))
+        engine.generate = watched[0]  # type: ignore[method-assign, assignment]
         return completer
 
     def work(server: DraftlineServer, params: Any) -> dict[str, Any]:

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import OutOfMemory
-from lsp_server import completions, pacing
+from lsp_server import completions, pacing, reading
+from lsp_server.asked import Asked
 from lsp_server.completer import Completer
-from lsp_server.completions import Asked, Completions
+from lsp_server.completions import Completions
 from lsp_server.documents import Document
 from lsp_server.engine_thread import EngineThread
 from lsp_server.settings import Settings
@@ -198,6 +199,18 @@ async def test_a_request_that_is_cancelled_while_it_waits_for_a_look_ahead_leave
     accepted.cancel()
     await desk.idle()
     assert desk.engine.emitted - emitted < 64
+
+
+@at_desk({"x = ": "foo()"}, "y = 1\n" * 400 + "x = ")
+async def test_a_prompt_that_was_shortened_is_read_whole_once_nobody_waits(desk):
+    desk.set(reading, "_USUAL", 1.0)  # a second a token: nothing can be read in time
+    desk.thread.worker.writer._reading = reading.Reading()
+    assert await desk.suggest() == ["foo()"]
+    await desk.idle()
+    asked, read = desk.engine.prompts[0], desk.engine.prompts[-1]
+    assert desk.engine.asked[-1].max_tokens == 0
+    assert len(read) > 2 * len(asked)
+    assert await desk.suggest() == ["foo()"]
 
 
 @at_desk({"x = ": ENDLESS, "1": ENDLESS}, "x = ", delay=0.01)
