@@ -79,7 +79,11 @@ class Tensors:
     @property
     def parameters(self) -> int:
         """The number of elements of all tensors."""
-        return sum(math.prod(file.get_slice(name).get_shape()) for name, file in self._files.items())
+        return sum(self.sizes().values())
+
+    def sizes(self) -> dict[str, int]:
+        """The number of elements of each tensor, by name."""
+        return {name: math.prod(file.get_slice(name).get_shape()) for name, file in self._files.items()}
 
     def forget(self) -> None:
         """Let go of the memory that reading them has taken. Those in use are read again."""

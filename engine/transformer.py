@@ -114,9 +114,13 @@ class Transformer:
             x = x + layer.down(self._activate(layer.up(layer.post_norm(x))))
         return x
 
+    def features(self, hidden: Tensor) -> Tensor:
+        """hidden [rows, hidden] -> what the head multiplies, of the same shape."""
+        return self._norm(hidden)
+
     def logits(self, hidden: Tensor) -> Tensor:
         """hidden [rows, hidden] -> [rows, vocab] float32; minus infinity for a token without a row."""
-        logits = self._head(self._norm(hidden))
+        logits = self._head(self.features(hidden))
         return logits if self._trimmed is None else self._trimmed.spread(logits)
 
     def _embed(self, tokens: Tensor, positions: Tensor) -> Tensor:

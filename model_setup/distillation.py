@@ -1,0 +1,48 @@
+"""What the draft is trained for: to have the oracle's token among its first few.
+
+Where the oracle was asked, the loss is the cross-entropy to its likeliest tokens, and everywhere, with the
+weight TEXT, that to the token that the text goes on with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from model_setup.recall import Example
+from model_setup.trainable import ABSENT, Trainable
+
+TEXT = 0.3
+
+
+def batch_of(examples: Sequence[Example]) -> tuple[Tensor, Tensor]:
+    """The tokens of the examples' windows, [examples, longest] int64, and which of them are no padding."""
+    longest = max(len(example.window.ids) for example in examples)
+    tokens = torch.zeros(len(examples), longest, dtype=torch.int64)
+    seen = torch.zeros(len(examples), longest, dtype=torch.bool)
+    for row, example in enumerate(examples):
+        ids = example.window.ids
+        tokens[row, : len(ids)] = torch.tensor(ids)
+        seen[row, : len(ids)] = True
+    return tokens, seen
+
+
+def loss_of(model: Trainable, scores: Tensor, examples: Sequence[Example]) -> Tensor:
+    """The mean of the examples' losses. scores: [examples, longest, said], what the model says of them."""
+    losses = [_loss(model, scores[row, : len(e.window.ids)], e) for row, e in enumerate(examples)]
+    return torch.stack(losses).mean()
+
+
+def _loss(model: Trainable, scores: Tensor, example: Example) -> Tensor:
+    following = model.row_of(torch.tensor(example.window.ids[1:], device=scores.device))
+    text = functional.cross_entropy(scores[:-1], following, ignore_index=ABSENT, reduction="sum")
+    loss = TEXT * text / (following != ABSENT).sum().clamp(min=1)
+    if example.predictions is not None:
+        rows = model.row_of(example.predictions.ids.to(scores.device).long())
+        chances = example.predictions.chances.to(scores.device).float() * (rows != ABSENT)
+        logs = scores.log_softmax(dim=-1).gather(-1, rows.clamp(min=0))
+        loss = loss - (chances * logs).sum(dim=-1).mean()
+    return loss
