@@ -439,10 +439,8 @@ def test_each_repository_has_a_server_with_a_state_of_its_own(start, tmp_path):
     editor.lua(
         """
         local server = vim.lsp.get_clients({ name = 'draftline', bufnr = 0 })[1]
-        local value = { kind = 'report', percentage = 50 }
-        local params = { token = 'draftline/load/9', value = value }
-        local data = { client_id = server.id, params = params }
-        vim.api.nvim_exec_autocmds('LspProgress', { modeline = false, data = data })
+        local told = { state = 'loading', message = '', percent = 50 }
+        server.handlers['draftline/status'](nil, told, { client_id = server.id })
         """
     )
     assert editor.statusline() == "Draftline loading 50"
@@ -491,7 +489,10 @@ def test_a_second_setup_with_other_settings_starts_the_server_anew(start):
     editor.lua(again + "native = own.native, init_options = { weights = 'fp32' } })")
     editor.wait(lambda: editor.server_process() not in (None, before), "another server")
     editor.wait_for_state("ready")
-    assert editor.lua("return vim.lsp.get_clients()[1].config.init_options") == {"weights": "fp32"}
+    assert editor.lua("return vim.lsp.get_clients()[1].config.init_options") == {
+        "weights": "fp32",
+        "statusNotifications": True,
+    }
     editor.keys("idef f")
     editor.wait_for_screen("def f(x)")
 

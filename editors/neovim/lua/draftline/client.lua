@@ -16,6 +16,7 @@ local restarting = {}
 local restarted = {}
 
 M.on_stopped = function(_, _) end ---@type fun(id: integer, why: string?)
+M.on_status = function(_, _) end ---@type fun(id: integer, status: table) what a server tells of itself
 
 --- The client that serves a buffer.
 ---@param bufnr integer?
@@ -191,13 +192,12 @@ end
 
 --- Start anew the servers that run but were started otherwise than is wanted now.
 ---@param cmd string[]
----@param init_options table?
+---@param init_options table
 local function renew(cmd, init_options)
   for _, server in ipairs(vim.lsp.get_clients({ name = NAME })) do
     local config = configs[server.id]
-    local wanted = { cmd, init_options or {} }
-    if config and not vim.deep_equal({ config.cmd, config.init_options or {} }, wanted) then
-      configs[server.id] = vim.tbl_extend('force', config, { cmd = cmd, init_options = wanted[2] })
+    if config and not vim.deep_equal({ config.cmd, config.init_options }, { cmd, init_options }) then
+      configs[server.id] = vim.tbl_extend('force', config, { cmd = cmd, init_options = init_options })
       restart(server)
     end
   end
@@ -213,7 +213,16 @@ function M.start()
   end
   local options = {
     cmd = cmd,
-    init_options = require('draftline.config').current.init_options,
+    init_options = vim.tbl_extend(
+      'force',
+      { statusNotifications = true },
+      require('draftline.config').current.init_options or {}
+    ),
+    handlers = {
+      ['draftline/status'] = function(_, status, context)
+        M.on_status(context.client_id, status)
+      end,
+    },
     on_exit = vim.schedule_wrap(function(code, signal, id)
       exited(id, code ~= 0 or signal ~= 0)
     end),

@@ -136,7 +136,7 @@ function M.refresh(bufnr)
   drop(bufnr, ghost)
   local server = client.of(bufnr)
   -- While the model is being loaded the answer would be empty; afterwards this is called again.
-  local ready = server and require('draftline.status').ready(server.id)
+  local ready = server and require('draftline.status').can_be_asked(server.id)
   if ready and config.current.auto and not hidden_by_popup() then
     ghost.asked = place
     ghost.timer = ghost.timer or assert(vim.uv.new_timer())

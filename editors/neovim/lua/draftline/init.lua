@@ -34,8 +34,8 @@ end
 
 ---@param group integer
 local function follow_server(group)
-  local status = require('draftline.status')
-  require('draftline.client').on_stopped = status.stopped
+  local client, status = require('draftline.client'), require('draftline.status')
+  client.on_stopped, client.on_status = status.stopped, status.told
   api.nvim_create_autocmd('LspAttach', {
     group = group,
     callback = function(event)
@@ -51,20 +51,6 @@ local function follow_server(group)
       local server = vim.lsp.get_client_by_id(event.data.client_id)
       if server and server.name == 'draftline' then
         display().detach(event.buf)
-      end
-    end,
-  })
-  api.nvim_create_autocmd('LspProgress', {
-    group = group,
-    callback = function(event)
-      status.progress(event.data.client_id, event.data.params)
-    end,
-  })
-  api.nvim_create_autocmd('LspRequest', {
-    group = group,
-    callback = function(event)
-      if event.data.request.method == 'textDocument/inlineCompletion' then
-        vim.cmd.redrawstatus()
       end
     end,
   })

@@ -5,14 +5,13 @@ local config = require('draftline.config')
 
 local M = {}
 
-local METHOD = 'textDocument/inlineCompletion'
-
----@alias draftline.State 'stopped'|'loading'|'ready'|'working'|'off'|'error'
+---@alias draftline.State 'stopped'|'loading'|'ready'|'working'|'off'|'paused'|'error'
 
 ---@class draftline.Seen
 ---@field state draftline.State
 ---@field percent integer?
 ---@field why string?
+---@field leaves boolean? whether text leaves the machine
 
 ---@type table<integer, draftline.Seen> by client, those that have ended included: each repository has one
 local seen = {}
@@ -21,27 +20,22 @@ local server_of = {}
 local newest ---@type integer? the client that was attached last
 
 ---@param id integer
----@param state draftline.State
----@param percent integer?
----@param why string?
-local function set(id, state, percent, why)
-  local became_ready = state == 'ready' and not M.ready(id)
-  seen[id] = { state = state, percent = percent, why = why }
+---@param now draftline.Seen
+local function set(id, now)
+  local could = M.can_be_asked(id)
+  seen[id] = now
   vim.cmd.redrawstatus()
-  if became_ready then
+  if M.can_be_asked(id) and not could then
     require('draftline.display').current().refresh(api.nvim_get_current_buf())
   end
 end
 
---- Take note of a server's own answer to draftline/status.
+--- Take note of what a server tells of itself, of its own accord or because it was asked.
 ---@param id integer
----@param answer table
-local function told(id, answer)
-  if answer.state == 'ready' then
-    set(id, 'ready')
-  elseif answer.state == 'failed' then
-    set(id, 'error', nil, answer.message)
-  end
+---@param status table
+function M.told(id, status)
+  local why = status.message ~= '' and status.message or nil
+  set(id, { state = status.state, percent = status.percent, why = why, leaves = status.leavesMachine })
 end
 
 --- Follow a server that has just been attached.
@@ -55,7 +49,7 @@ function M.follow(server, bufnr)
     vim.cmd.redrawstatus()
   end
   client.request(server, 'draftline/status', {}, bufnr, function(answer)
-    told(id, answer)
+    M.told(id, answer)
   end)
 end
 
@@ -63,50 +57,21 @@ end
 ---@param id integer
 ---@param why string?
 function M.stopped(id, why)
-  set(id, why and 'error' or 'stopped', nil, why)
+  set(id, { state = why and 'error' or 'stopped', why = why })
 end
 
---- Take note of the progress of loading.
----@param id integer
----@param params { token: any, value: table }
-function M.progress(id, params)
-  local value = params.value
-  if not seen[id] or not vim.startswith(tostring(params.token), 'draftline/load') then
-    return
-  elseif value.kind == 'end' then
-    local failed = value.message and value.message ~= 'ready'
-    set(id, failed and 'error' or 'ready', nil, failed and value.message or nil)
-  else
-    set(id, 'loading', value.percentage)
-  end
-end
-
---- Whether a server has its model and can be asked.
+--- Whether a server can be asked for suggestions. One that could not load its model tries again then.
 ---@param id integer
 ---@return boolean
-function M.ready(id)
-  return seen[id] ~= nil and seen[id].state == 'ready'
-end
-
----@param id integer
----@return boolean whether a suggestion is being computed
-local function working(id)
-  local server = vim.lsp.get_client_by_id(id)
-  for _, request in pairs(server and server.requests or {}) do
-    if request.type == 'pending' and request.method == METHOD then
-      return true
-    end
-  end
-  return false
+function M.can_be_asked(id)
+  local now = seen[id]
+  return now ~= nil and now.state ~= 'loading' and now.state ~= 'stopped'
 end
 
 --- The state of one server.
 ---@param id integer
 ---@return draftline.Seen
 function M.of(id)
-  if M.ready(id) and working(id) then
-    return { state = 'working' }
-  end
   return seen[id] or { state = 'stopped' }
 end
 
@@ -144,7 +109,7 @@ function M.report()
     return api.nvim_echo(lines, true, {})
   end
   client.request(server, 'draftline/status', {}, bufnr, function(answer)
-    told(server.id, answer)
+    M.told(server.id, answer)
     for _, name in ipairs({ 'model', 'device', 'weights' }) do
       if answer[name] then
         lines[#lines + 1] = { (', %s %s'):format(name, answer[name]) }
@@ -152,6 +117,9 @@ function M.report()
     end
     if answer.loadSeconds then
       lines[#lines + 1] = { (', loaded in %.1f s'):format(answer.loadSeconds) }
+    end
+    if answer.leavesMachine then
+      lines[#lines + 1] = { ', what you write is sent to the server that your settings name' }
     end
     local drawn = config.current.native and 'vim.lsp.inline_completion' or 'Draftline'
     lines[#lines + 1] = { ', drawn by ' .. drawn }
