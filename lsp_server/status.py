@@ -39,7 +39,7 @@ def status_now(ls: DraftlineServer) -> dict[str, Any]:
     if (completer := ls.engine.worker) is not None:
         writer = completer.writer
         now |= {"model": writer.name, "device": writer.device, "weights": writer.weights}
-        now |= {"loadSeconds": writer.load_seconds}
+        now |= {"loadSeconds": writer.load_seconds, "goesTo": writer.goes_to}
     return now
 
 

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from typing import get_args
+
+from lsp_server.status import State
 from tests.lsp_server.session import live, session, until
+
+PAGE = (Path(__file__).parents[2] / "editors" / "STATUS.md").read_text(encoding="utf-8")
 
 TOLD = {"statusNotifications": True}
 
@@ -69,3 +76,14 @@ async def test_a_client_that_did_not_ask_for_it_is_told_nothing(tmp_path):
         await it.inline(0, 4)
         assert (await it.ready())["state"] == "ready"
     assert it.statuses == []
+
+
+@live
+async def test_the_page_for_those_who_write_clients_names_all_that_is_told(tmp_path):
+    async with session(tmp_path, load="slow", options=TOLD) as it:
+        await until(lambda: "ready" in states(it))
+    told = {name for status in it.statuses for name in status}
+    named = PAGE[PAGE.index("A notification from server to client") :]
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", named, re.MULTILINE)
+    names = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    assert set(names) == {*told, *get_args(State)}

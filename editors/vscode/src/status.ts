@@ -8,6 +8,8 @@ export interface ServerStatus {
   message: string;
   percent?: number;
   leavesMachine?: boolean;
+  /** The host that what the user writes is sent to. */
+  goesTo?: string;
   model?: string;
   device?: string;
   weights?: string;
@@ -86,7 +88,7 @@ function speaking(status: ServerStatus): Shown {
   const icon = state === "working" ? "$(loading~spin)" : status.leavesMachine ? "$(cloud)" : "$(sparkle)";
   const loaded = loadSeconds === undefined ? "" : `, loaded in ${loadSeconds.toFixed(1)} s`;
   const what = model === undefined ? "Ready." : `Ready: ${model}, ${weights} on ${device}${loaded}.`;
-  const where = status.leavesMachine ? " What you write is sent to the server that your settings name." : "";
+  const where = status.leavesMachine ? ` What you write is sent to ${status.goesTo}.` : "";
   return show(`${icon} Draftline`, what + where);
 }
 

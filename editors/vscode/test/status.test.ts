@@ -48,9 +48,9 @@ test("where the server is off or pauses by settings that are not the editor's, i
 });
 
 test("it is told where text leaves the machine", () => {
-  const { text, tooltip } = told({ leavesMachine: true });
+  const { text, tooltip } = told({ leavesMachine: true, goesTo: "models.example.org" });
   assert.equal(text, "$(cloud) Draftline");
-  assert.match(tooltip, /is sent to the server/);
+  assert.match(tooltip, /is sent to models\.example\.org\./);
 });
 
 test("a failure counts for more than being off", () => {

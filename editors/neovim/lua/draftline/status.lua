@@ -11,7 +11,6 @@ local M = {}
 ---@field state draftline.State
 ---@field percent integer?
 ---@field why string?
----@field leaves boolean? whether text leaves the machine
 
 ---@type table<integer, draftline.Seen> by client, those that have ended included: each repository has one
 local seen = {}
@@ -35,7 +34,7 @@ end
 ---@param status table
 function M.told(id, status)
   local why = status.message ~= '' and status.message or nil
-  set(id, { state = status.state, percent = status.percent, why = why, leaves = status.leavesMachine })
+  set(id, { state = status.state, percent = status.percent, why = why })
 end
 
 --- Follow a server that has just been attached.
@@ -118,8 +117,8 @@ function M.report()
     if answer.loadSeconds then
       lines[#lines + 1] = { (', loaded in %.1f s'):format(answer.loadSeconds) }
     end
-    if answer.leavesMachine then
-      lines[#lines + 1] = { ', what you write is sent to the server that your settings name' }
+    if answer.leavesMachine and answer.goesTo then
+      lines[#lines + 1] = { ', what you write is sent to ' .. answer.goesTo }
     end
     local drawn = config.current.native and 'vim.lsp.inline_completion' or 'Draftline'
     lines[#lines + 1] = { ', drawn by ' .. drawn }
