@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from engine.errors import DraftlineError
 from model_setup import store
-from model_setup.command_line import OneSentenceParser, draftline_version, positive, run_command
+from model_setup.command_line import OneSentenceParser, draftline_version, positive, run_command, seconds
 from model_setup.presets import PRESETS, default_preset, find_preset
+from model_setup.progress import console
 
-_COMMANDS = ("fetch", "status", "trigram")
 _USAGE = """\
-model-setup [REPO]                     fetch the model if it is missing, and learn from the repository
+model-setup [REPO] [--budget TIME] [--yes] [--dry-run]
        model-setup fetch [--preset NAME] [--from PATH] [--force]
        model-setup trigram [REPO] [--generate TOKENS [--draft MODEL]]
-       model-setup status
+       model-setup benchmark [REPO] [--budget TIME] [--humaneval]
+       model-setup report [REPO]
+       model-setup status [REPO]
+       model-setup remove [REPO] [--yes]
        model-setup --version"""
+_ABOUT = """\
+Fetch the model if it is missing and learn from the repository, in the steps that a plan shows first. What is
+done is not done again while nothing has changed, and a run that was stopped goes on where it was."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,32 +31,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _main(arguments: list[str]) -> int:
-    command = arguments[0] if arguments else ""
-    if command == "fetch":
-        return fetch(arguments[1:])
-    if command == "trigram":
-        return trigram(arguments[1:])
-    if command == "status":
-        OneSentenceParser(prog="model-setup status", description="What is installed, and where.").parse_args(
-            arguments[1:]
-        )
-        return status()
-    return set_up(arguments)
+    command = _COMMANDS.get(arguments[0]) if arguments else None
+    return set_up(arguments) if command is None else command(arguments[1:])
 
 
 def set_up(arguments: list[str]) -> int:
-    parser = OneSentenceParser(prog="model-setup", usage=_USAGE)
-    parser.add_argument("repository", nargs="?", type=Path, default=Path(), metavar="REPO")
+    parser = OneSentenceParser(prog="model-setup", usage=_USAGE, description=_ABOUT)
+    _add_repository(parser)
+    _add_budget(parser)
+    parser.add_argument("--yes", action="store_true", help="ask nothing")
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="only list the files to learn from, and those left out, and why",
+    )
     parser.add_argument("--version", action="version", version=f"model-setup {draftline_version()}")
-    repository: Path = parser.parse_args(arguments).repository
-    if not repository.is_dir():
+    options = parser.parse_args(arguments)
+    if not options.repository.is_dir():
         raise DraftlineError(
-            f"There is no folder {repository}, and no such command; name a repository or one of "
+            f"There is no folder {options.repository}, and no such command; name a repository or one of "
             f"{', '.join(_COMMANDS)}."
         )
-    from model_setup.repository import set_up_repository
+    from model_setup import set_up as whole
 
-    set_up_repository(repository)
+    if options.dry_run:
+        whole.list_files(options.repository)
+    else:
+        whole.set_up(options.repository, options.budget, ask=_may_ask() and not options.yes)
     return 0
 
 
@@ -79,7 +86,7 @@ def fetch(arguments: list[str]) -> int:
 
 def trigram(arguments: list[str]) -> int:
     parser = OneSentenceParser(prog="model-setup trigram", description="Learn from a repository.")
-    parser.add_argument("repository", nargs="?", type=Path, default=Path(), metavar="REPO")
+    _add_repository(parser)
     parser.add_argument(
         "--generate",
         type=positive,
@@ -92,32 +99,84 @@ def trigram(arguments: list[str]) -> int:
     if options.draft and not options.generate:
         parser.error("--draft is the model that writes: say how much with --generate TOKENS")
     from model_setup.repository import build_trigram
+    from model_setup.set_up import alone_in
 
     draft = store.resolve_model(options.draft) if options.draft else None
-    build_trigram(options.repository, store.resolve_model(), options.generate, draft)
+    model = store.resolve_model()
+    with alone_in(options.repository):
+        build_trigram(options.repository, model, options.generate, draft)
     return 0
 
 
-def status() -> int:
-    print(f"home: {store.home()}")
-    for name in PRESETS:
-        print(f"{name}: {_state(name)}")
-    tables = sorted(store.home().glob("trigrams/*/*.trigram"))
-    for table in tables:
-        print(f"table: {table.parent.name}, {table.stat().st_size / 1e6:.0f} MB, {table}")
+def benchmark(arguments: list[str]) -> int:
+    parser = OneSentenceParser(
+        prog="model-setup benchmark",
+        description="Measure completions in the files that are held out, with and without what was learned.",
+    )
+    _add_repository(parser)
+    _add_budget(parser)
+    parser.add_argument("--humaneval", action="store_true", help="measure on HumanEval's prompts as well")
+    options = parser.parse_args(arguments)
+    from model_setup.set_up import set_up
+
+    set_up(options.repository, options.budget, humaneval=options.humaneval, only=("benchmark", "report"))
     return 0
 
 
-def _state(name: str) -> str:
-    directory = store.model_directory(name)
-    if (model := store.installed_model(name)) is not None:
-        manifest = store.read_manifest(model) or {}
-        size = sum(entry["size"] for entry in manifest["files"].values())
-        return f"installed, {size / 1e6:.0f} MB, from {manifest['source']}, {model}"
-    if directory.exists():
-        return f"damaged or unfinished, {directory}; run `model-setup fetch --preset {name}`"
-    partial = store.partial_directory(name) / "model.gguf"
-    if partial.exists():
-        done, total = partial.stat().st_size, PRESETS[name].gguf_size
-        return f"fetched in part, {done / 1e6:.0f} of {total / 1e6:.0f} MB"
-    return "not installed"
+def report(arguments: list[str]) -> int:
+    parser = OneSentenceParser(prog="model-setup report", description="Show what was measured last.")
+    _add_repository(parser)
+    repository: Path = parser.parse_args(arguments).repository
+    from model_setup.steps import show_report
+
+    print(show_report(store.report_directory(repository)))
+    return 0
+
+
+def status(arguments: list[str]) -> int:
+    parser = OneSentenceParser(
+        prog="model-setup status", description="What is installed and learned, how large and how old it is."
+    )
+    _add_repository(parser)
+    repository: Path = parser.parse_args(arguments).repository
+    from model_setup.inventory import show_status
+
+    show_status(repository)
+    return 0
+
+
+def remove(arguments: list[str]) -> int:
+    parser = OneSentenceParser(
+        prog="model-setup remove", description="Delete what was learned in a repository, not the repository."
+    )
+    _add_repository(parser)
+    parser.add_argument("--yes", action="store_true", help="ask nothing")
+    options = parser.parse_args(arguments)
+    from model_setup.inventory import take_away
+
+    take_away(options.repository, ask=not options.yes, may_ask=_may_ask())
+    return 0
+
+
+def _add_repository(parser: OneSentenceParser) -> None:
+    parser.add_argument("repository", nargs="?", type=Path, default=Path(), metavar="REPO")
+
+
+def _add_budget(parser: OneSentenceParser) -> None:
+    parser.add_argument(
+        "--budget", type=seconds, metavar="TIME", help="take so long in all, such as 90s, 10m or 2h"
+    )
+
+
+def _may_ask() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty() and console.is_terminal
+
+
+_COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "fetch": fetch,
+    "trigram": trigram,
+    "benchmark": benchmark,
+    "report": report,
+    "status": status,
+    "remove": remove,
+}

@@ -28,6 +28,19 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def seconds(text: str) -> float:
+    """An option's value: a time such as ``90s``, ``10m`` or ``1h30m``, in seconds."""
+    match = re.fullmatch(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?", text)
+    total = (
+        sum(int(part or 0) * unit for part, unit in zip(match.groups(), (3600, 60, 1), strict=True))
+        if match
+        else 0
+    )
+    if total == 0:
+        raise argparse.ArgumentTypeError(f"{text} is no time such as 90s, 10m or 1h30m")
+    return float(total)
+
+
 def draftline_version() -> str:
     try:
         return metadata.version("draftline")

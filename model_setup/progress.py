@@ -13,6 +13,7 @@ from rich.progress import (
     Progress,
     ProgressColumn,
     Task,
+    TaskProgressColumn,
     TextColumn,
     TimeRemainingColumn,
     TransferSpeedColumn,
@@ -52,6 +53,26 @@ def count_progress(title: str, unit: str, done: int = 0) -> AbstractContextManag
     return _progress(title, done, counts, unit, 1)
 
 
+@contextmanager
+def fraction_progress() -> Iterator[Callable[[str, float], None]]:
+    """Yields what shows the work that is being done, and the fraction of it that is; with the time left."""
+    if not console.is_terminal:
+        last = time.monotonic()
+
+        def line(what: str, fraction: float) -> None:
+            nonlocal last
+            if time.monotonic() - last >= _SECONDS_BETWEEN_LINES:
+                last = time.monotonic()
+                say(f"{what}, {fraction:.0%}")
+
+        yield line
+        return
+    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task("", total=1.0)
+        yield lambda what, fraction: bar.update(task, description=what, completed=fraction)
+
+
 class _SpeedColumn(ProgressColumn):
     def __init__(self, unit: str) -> None:
         super().__init__()
@@ -81,10 +102,10 @@ def _lines(title: str, start: int, unit: str, scale: float) -> Update:
     def update(done: int, total: int) -> None:
         nonlocal last
         now = time.monotonic()
-        if now - last < _SECONDS_BETWEEN_LINES or done >= total:
+        if now - last < _SECONDS_BETWEEN_LINES or done >= total or done <= start:
             return
         last = now
-        rate = max(done - start, 1) / (now - began)
+        rate = (done - start) / (now - began)
         say(
             f"{title}: {done / scale:,.0f} of {total / scale:,.0f} {unit}, {rate / scale:,.1f} {unit}/s, "
             f"{duration((total - done) / rate)} left"

@@ -24,7 +24,8 @@ class Step:
     """One step of setting up a repository.
 
     name: its subcommand's. what: what it does, for people. input: what its result depends on, by name, as
-    hashes; asked when it is the step's turn. run: given the seconds that it may take, does it.
+    hashes; asked when it is the step's turn. run: given the seconds that it may take, does it; None if they
+    were too few for anything.
 
     seconds: what it takes by estimate, or what it would use if it fills the time it is given. fills: whether
     it does that, from ``least`` seconds on; ``most`` is what it can make use of. after: the steps whose
@@ -35,7 +36,7 @@ class Step:
     name: str
     what: str
     input: Callable[[], dict[str, str]]
-    run: Callable[[float], Made]
+    run: Callable[[float], Made | None]
     seconds: float
     fills: bool = False
     least: float = 0.0
@@ -140,11 +141,14 @@ def walk(planned: Sequence[Planned], record: Record, budget: float | None) -> No
             left = budget - (time.monotonic() - began)
             remaining = [later.step for later in planned[position:] if later.reasons or later is one]
             seconds = shares(remaining, left)[step.name]
-            if seconds < step.least:
+            if seconds < min(step.least, step.most):
                 say(f"{step.name}: left out, for it needs {duration(step.least)} and the time is used up.")
                 continue
         started = time.monotonic()
         made = step.run(seconds)
+        if made is None:
+            say(f"{step.name}: nothing came of it this time; the next run tries again.")
+            continue
         took = time.monotonic() - started
         record.note(step.name, current, seconds, took, made.outputs, made.said)
         say(f"{step.name}: {made.said}")

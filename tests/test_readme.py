@@ -35,7 +35,14 @@ PACKAGES = ("engine", "lsp_server", "model_setup")
 # As installed; building a wheel leaves another description, of the sources, in the checkout
 ELSEWHERE = [folder for folder in sys.path if Path(folder).resolve() != ROOT]
 INSTALLED = next(iter(metadata.distributions(name="draftline", path=ELSEWHERE)))
-PLACEHOLDERS = {"FILE:LINE:COL": "a.py:1:0", "NAME": "smollm2-135m", "PATH": ".", "REPO": ".", "N": "8"}
+PLACEHOLDERS = {
+    "FILE:LINE:COL": "a.py:1:0",
+    "NAME": "smollm2-135m",
+    "PATH": ".",
+    "REPO": ".",
+    "N": "8",
+    "TIME": "10m",
+}
 
 
 def blocks(text, language):
@@ -89,10 +96,13 @@ def understand(monkeypatch, tmp_path):
         "lsp_server.cli.serve",
         "lsp_server.cli.complete",
         "lsp_server.demo.demo",
-        "model_setup.cli.status",
         "model_setup.fetch.fetch_model",
-        "model_setup.repository.set_up_repository",
+        "model_setup.inventory.show_status",
+        "model_setup.inventory.take_away",
         "model_setup.repository.build_trigram",
+        "model_setup.set_up.list_files",
+        "model_setup.set_up.set_up",
+        "model_setup.steps.show_report",
     ):
         monkeypatch.setattr(target, work)
     monkeypatch.setattr("model_setup.store.resolve_model", lambda *_name: tmp_path)

@@ -61,24 +61,6 @@ def test_status_says_what_is_installed_in_part_damaged_or_absent(
     assert "run `model-setup fetch --preset tiny`" in line()
 
 
-def test_a_repository_gets_the_model_and_its_table(
-    index: TinyIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from model_setup import general_code, repository
-
-    monkeypatch.setattr(repository, "default_preset", lambda: index.preset)
-    monkeypatch.setattr(general_code, "CHARACTERS", 10_000)
-    source = tmp_path / "repository"
-    source.mkdir()
-    (source / "module.py").write_text("def one():\n    return 1\n" * 20, encoding="utf-8")
-    assert run(str(source)) == 0
-    assert store.installed_model("tiny") is not None
-    tables = list(store.home().glob("trigrams/repository-*/*.trigram"))
-    assert len(tables) == 1
-    assert run("status") == 0
-    assert str(tables[0]) in capsys.readouterr().out
-
-
 def test_a_table_learns_from_what_the_model_or_a_draft_writes(
     index: TinyIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -104,7 +86,8 @@ def test_a_table_learns_from_what_the_model_or_a_draft_writes(
         (["--nonsense"], "unrecognized arguments: --nonsense"),
         (["fetch", "--nonsense"], "unrecognized arguments: --nonsense"),
         (["fetch", "--preset"], "expected one argument"),
-        (["status", "nonsense"], "unrecognized arguments: nonsense"),
+        (["status", "--nonsense"], "unrecognized arguments: --nonsense"),
+        (["remove", "--nonsense"], "unrecognized arguments: --nonsense"),
         (["nonsense"], "There is no folder nonsense, and no such command"),
         (["fetch", "--preset", "huge"], "There is no preset huge; take one of"),
         (["fetch", "--from", "nowhere"], "There is no nowhere; give a GGUF file"),
@@ -138,7 +121,7 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("model-setup ")
     assert run("--help") == 0
     out = capsys.readouterr().out
-    for command in ("fetch", "status", "trigram"):
+    for command in ("fetch", "remove", "status", "trigram"):
         assert f"model-setup {command}" in out
 
 

@@ -1,0 +1,287 @@
+"""The steps of `model-setup`, in their order: this list is what the command does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.tokenizer import Tokenizer
+from model_setup import store
+from model_setup.presets import Preset
+from model_setup.progress import console, count_progress
+from model_setup.record import Rates, Record
+from model_setup.survey import Survey
+from model_setup.walk import Made, Step
+
+FETCH, COUNT, WRITE = "fetched bytes", "counted characters", "written tokens"
+# A second, until this machine has done it itself. Fetching: a common line. The others: one of two cores of a
+# busy AMD EPYC (Zen 4), writing with Qwen2.5-Coder-0.5B in int8.
+GUESSES = {FETCH: 10e6, COUNT: 1e6, WRITE: 37}
+CHARACTERS_PER_TOKEN = 3  # at least, in code
+WRITING_SECONDS = 60.0
+MOST_WRITTEN = 120_000_000  # tokens, as many as the paper's
+MEASURING_SECONDS, MOST_MEASURING = 240.0, 900.0
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What the steps share: the repository as it is now, the model that it is set up for, and what is known
+    of this machine. The tokenizer and what is named after it are there once the model was fetched."""
+
+    survey: Survey
+    preset: Preset
+    rates: Rates
+    record: Record
+    humaneval: bool = False
+
+    @property
+    def model(self) -> Path:
+        return store.model_directory(self.preset.name)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return Tokenizer(self.model / "tokenizer.json")
+
+    @property
+    def draft(self) -> Path | None:
+        return store.trained_draft(self.survey.root, self.preset.name)
+
+    @property
+    def author(self) -> Path:
+        """The model that writes text to be counted."""
+        return self.draft or self.model
+
+    @property
+    def table(self) -> Path:
+        return store.trigram_path(self.survey.root, self.tokenizer.fingerprint)
+
+    @property
+    def general(self) -> Path:
+        return store.general_trigram_path(self.tokenizer.fingerprint)
+
+    @property
+    def written(self) -> Path:
+        return store.generated_path(self.survey.root, self.tokenizer.fingerprint, self.author)
+
+
+def steps(setup: Setup) -> list[Step]:
+    return [
+        fetch_step(setup),
+        generate_step(setup),
+        trigram_step(setup),
+        benchmark_step(setup),
+        report_step(setup),
+    ]
+
+
+def fetch_step(setup: Setup) -> Step:
+    preset = setup.preset
+
+    def run(_seconds: float) -> Made:
+        from model_setup.fetch import fetch_model
+
+        began = time.monotonic()
+        model = fetch_model(preset)
+        setup.rates.note(FETCH, preset.gguf_size, time.monotonic() - began)
+        return Made((model,), f"{preset.name} is installed")
+
+    return Step(
+        "fetch",
+        f"bring the model {preset.name}, {preset.gguf_size / 1e6:.0f} MB",
+        input=lambda: {"its pinned hash": preset.sha256},
+        run=run,
+        seconds=preset.gguf_size / setup.rates[FETCH],
+        already=lambda: store.installed_model(preset.name) is not None,
+    )
+
+
+def generate_step(setup: Setup) -> Step:
+    def run(seconds: float) -> Made | None:
+        from model_setup.repository import generate_text  # brings in torch
+
+        with count_progress("Writing", "tokens") as update:
+            expected = round(seconds * setup.rates[WRITE])
+            began = time.monotonic()
+            first: list[int] = []
+
+            def on_progress(done: int) -> None:
+                first.append(done)
+                update(done, max(expected, done))
+
+            done = generate_text(
+                setup.survey.root, setup.tokenizer, setup.author, MOST_WRITTEN, seconds, on_progress
+            )
+        if done == 0:
+            return None
+        if first:
+            setup.rates.note(WRITE, done - first[0], time.monotonic() - began)
+        return Made((setup.written,), f"{done:,} tokens that {setup.author.name} wrote")
+
+    return Step(
+        "generate",
+        f"let the model write text to count, about {setup.rates[WRITE]:,.0f} tokens a second",
+        input=lambda: {"the model": setup.written.name if _is_fetched(setup) else ""},
+        run=run,
+        seconds=WRITING_SECONDS,
+        fills=True,
+        least=20,
+        most=MOST_WRITTEN / setup.rates[WRITE],
+        after=("fetch", "draft"),
+    )
+
+
+def trigram_step(setup: Setup) -> Step:
+    def characters() -> int:
+        from model_setup.general_code import CHARACTERS
+
+        missing = not (_is_fetched(setup) and setup.general.exists())
+        return setup.survey.learned_characters + (CHARACTERS if missing else 0)
+
+    def run(_seconds: float) -> Made:
+        from model_setup.trigram import build_repository_trigram
+
+        size, began = characters(), time.monotonic()
+        with _bars({"repository": setup.survey.learned_characters, "general code": size}) as progress:
+            report = build_repository_trigram(
+                setup.survey.root, setup.tokenizer, setup.table, setup.general, progress, setup.written
+            )
+        setup.rates.note(COUNT, size, time.monotonic() - began)
+        return Made(
+            (setup.table,),
+            f"{report.tokens:,} tokens of the repository, {report.written_tokens:,} written by the model and "
+            f"{report.general_tokens:,} of code in general, {report.bytes / 1e6:.0f} MB",
+        )
+
+    def current() -> dict[str, str]:
+        if not _is_fetched(setup):
+            return {"the model": ""}
+        written = setup.written
+        return {
+            "the code": setup.survey.learned,
+            "the model": setup.tokenizer.fingerprint,
+            "the text that the model wrote": f"{written.name} {written.stat().st_size}"
+            if written.exists()
+            else "",
+        }
+
+    return Step(
+        "trigram",
+        "count the repository's trigrams",
+        input=current,
+        run=run,
+        seconds=characters() / setup.rates[COUNT],
+        after=("fetch", "generate"),
+    )
+
+
+def benchmark_step(setup: Setup) -> Step:
+    folder = store.report_directory(setup.survey.root)
+
+    def run(seconds: float) -> Made:
+        from model_setup.benchmark import measure  # brings in torch
+        from model_setup.report import DATA
+
+        parts = {name: setup.record[name] for name in ("draft", "generate", "trigram")}
+        with count_progress("Measuring", "cursors") as update:
+            results = measure(
+                setup.survey.root,
+                setup.model,
+                general=setup.general,
+                table=setup.table,
+                draft=setup.draft,
+                journal=folder / "journal.jsonl",
+                seconds=seconds,
+                humaneval=setup.humaneval,
+                costs={name: done.took for name, done in parts.items() if done is not None},
+                progress=update,
+            )
+        store.write_json(folder / DATA, results.to_json())
+        return Made((folder / DATA,), f"measured at {len(results.prompts)} places, before and after")
+
+    def current() -> dict[str, str]:
+        if not _is_fetched(setup):
+            return {"the model": ""}
+        draft, table = setup.draft, setup.table
+        return {
+            "the held-out code": setup.survey.held_out,
+            "the model": setup.tokenizer.fingerprint,
+            "the draft": _hash_of(draft / store.MANIFEST) if draft else "",
+            "the table": _hash_of(table),
+            "the prompts": "with HumanEval" if setup.humaneval else "",
+        }
+
+    return Step(
+        "benchmark",
+        "measure completions at held-out places, with and without what was learned",
+        input=current,
+        run=run,
+        seconds=MEASURING_SECONDS,
+        fills=True,
+        least=60,
+        most=MOST_MEASURING,
+        after=("fetch", "draft", "trigram"),
+        why_not=""
+        if setup.survey.held_out_files
+        else "none of the files is among the tenth that is held out",
+    )
+
+
+def report_step(setup: Setup) -> Step:
+    folder = store.report_directory(setup.survey.root)
+
+    def run(_seconds: float) -> Made | None:
+        if not (folder / "report.json").exists():
+            return None
+        page = show_report(folder)
+        return Made((page,), str(page))
+
+    return Step(
+        "report",
+        "write what was measured on a page",
+        input=lambda: {"what was measured": _hash_of(folder / "report.json")},
+        run=run,
+        seconds=1,
+        after=("benchmark",),
+        why_not="" if setup.survey.held_out_files else "nothing is measured",
+    )
+
+
+def show_report(folder: Path) -> Path:
+    """Write the page of what was measured, and its summary on the terminal.
+
+    Raises:
+        DraftlineError: nothing was measured yet.
+    """
+    from model_setup.report import DATA, write_report
+    from model_setup.results import read_results
+    from model_setup.summary import summary
+
+    results = read_results(folder / DATA)
+    summary(results, console)
+    return write_report(results, folder)
+
+
+def _hash_of(path: Path) -> str:
+    return store.sha256_of(path) if path.exists() else ""
+
+
+def _is_fetched(setup: Setup) -> bool:
+    return (setup.model / "tokenizer.json").is_file()
+
+
+@contextmanager
+def _bars(characters: dict[str, int]) -> Iterator[Callable[[str, int], None]]:
+    """A bar for each part of the work, one after the other; the sizes in tokens are guesses."""
+    with ExitStack() as shown:
+        updates = {}
+
+        def progress(what: str, done: int) -> None:
+            if what not in updates:
+                shown.close()
+                updates[what] = shown.enter_context(count_progress(f"Counting {what}", "tokens"))
+            updates[what](done, max(characters.get(what, 0) // CHARACTERS_PER_TOKEN, done))
+
+        yield progress
