@@ -13,7 +13,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from functools import partial
@@ -25,14 +25,15 @@ import torch
 
 from engine.engine import Engine, load
 from engine.errors import DraftlineError
-from engine.request import Origin, SamplingParams
+from engine.request import SamplingParams
 from engine.step_times import processor
 from model_setup import store
 from model_setup.benchmark_prompts import Prompt, held_out_places, humaneval_prompts, place_prompt
 from model_setup.command_line import draftline_version
+from model_setup.contest import Contest, decode, modes
 from model_setup.corpus import CorpusReport, held_out, read_sources
 from model_setup.journal import Journal
-from model_setup.results import Kind, Measured, Outcome, Phase, Results, Setting
+from model_setup.results import FORMAT, Kind, Measured, Phase, Results, Setting
 
 TOKENS = 64  # as many as the language server asks for
 LEAST_TOKENS = 8  # where the model writes fewer, a rate would be the clock's
@@ -43,70 +44,6 @@ SAMPLINGS: dict[str, dict[str, Any]] = {
 
 Progress = Callable[[int, int], None]
 """Called with how many prompts were measured, and how many are wanted."""
-
-
-def modes(has_draft: bool) -> dict[str, SamplingParams]:
-    """Name -> how to decode; plain first, the server's own way last."""
-    standard = SamplingParams(mode="standard", gamma=None)
-    chosen = {"plain": SamplingParams(mode="plain"), "standard, trigram": standard}
-    if has_draft:
-        chosen["standard, draft"] = replace(standard, approximation="draft")
-    for guessers in ("draft2", "draft", "all") if has_draft else ("draft2",):
-        for shape in ("chain", "tree"):
-            name = "draft + draft2" if guessers == "all" else guessers
-            chosen[f"{shape}, {name}"] = SamplingParams(guessers=guessers, shape=shape)
-    return chosen
-
-
-class Contest:
-    """Settings that decode the same prompts. Each has its own engine, which learns from prompt to prompt."""
-
-    def __init__(self, settings: Mapping[Setting, tuple[Engine, SamplingParams]]) -> None:
-        """settings: for each sampling the plain one first. All engines share one memory."""
-        self._settings = settings
-
-    @property
-    def settings(self) -> list[Setting]:
-        return list(self._settings)
-
-    def decode(self, prompt: Prompt, first: int) -> list[Outcome]:
-        """The outcomes in the settings' order; they take turns from the setting number ``first`` on."""
-        turns = list(self._settings.items())
-        start = first % len(turns)
-        texts, outcomes = {}, {}
-        for setting, (engine, params) in turns[start:] + turns[:start]:
-            texts[setting], outcomes[setting] = _decode(engine, prompt, params)
-        for setting, outcome in outcomes.items():
-            outcome.same = texts[setting] == texts[Setting(setting.sampling, "", "plain")]
-        return [outcomes[setting] for setting in self._settings]
-
-
-def _decode(engine: Engine, prompt: Prompt, params: SamplingParams) -> tuple[list[int], Outcome]:
-    outcome = Outcome()
-    tokens: list[int] = []
-    origins: list[Origin] = []
-    for cycle in engine.generate(prompt.ids, params, context_ids=prompt.context):
-        tokens += cycle.tokens
-        origins += cycle.origins
-        below = sum(spent.seconds for stage, spent in cycle.spent.items() if stage != "oracle")
-        outcome.promised += engine.step_times(cycle.rows) + below
-        outcome.trace.add(cycle)
-    outcome.pieces = pieces(engine, tokens, origins)
-    return tokens, outcome
-
-
-def pieces(engine: Engine, tokens: Sequence[int], origins: Sequence[Origin]) -> list[tuple[str, Origin]]:
-    """The text of each token with its origin; of a character in several tokens the last one has it all."""
-    parts: list[tuple[str, Origin]] = []
-    written = ""
-    for count, origin in enumerate(origins, 1):
-        text = engine.tokenizer.decode(tokens[:count])
-        if text.endswith("\N{REPLACEMENT CHARACTER}") and count < len(tokens):
-            parts.append(("", origin))
-        else:
-            parts.append((text[len(written) :], origin))
-            written = text
-    return parts
 
 
 def measure(
@@ -172,6 +109,7 @@ def measure(
     }
     made_of = {
         **facts,
+        "format": FORMAT,
         "settings": [asdict(setting) for setting in contest.settings],
         "files": {
             name: _fingerprint(path)
@@ -275,7 +213,7 @@ class _Run:
         plain = SamplingParams(LEAST_TOKENS, mode="plain", stop_ids=_stop_ids(engine))
         first_plain = _first_token(engine, prompt, plain)
         for drawn in SAMPLINGS.values():
-            tokens, _ = _decode(engine, prompt, replace(plain, **drawn))
+            tokens, _ = decode(engine, prompt, replace(plain, **drawn))
             if len(tokens) < LEAST_TOKENS:
                 return {}
         first_guessing = _first_token(engine, prompt, replace(plain, mode="staged"))

@@ -12,9 +12,9 @@ BUSY = 0.25  # cores that others used: from here on it is worth a warning
 FEW = 10  # prompts: below it is, too
 
 PHASES: dict[Phase, str] = {
-    "": "nothing guesses",
-    "before": "before, with the table of code in general",
-    "after": "after, with what was made for this repository",
+    "": "without guesses",
+    "before": "before personalising",
+    "after": "after personalising",
 }
 
 SPEED_TABLE = (
@@ -32,7 +32,7 @@ GUESSES_TABLE = (
 )
 STAGES_TABLE = (
     "Times plain decoding after personalising, the guesses as a chain or as a tree, by one stage alone or by "
-    "both: the 2 × 2 of Spector & Ré, with the one stage taken from either end."
+    "both: the 2 × 2 of Spector & Ré, with each of the stages as the one."
 )
 
 WORDS = (
@@ -161,11 +161,12 @@ def first_token(results: Results) -> str:
         [getattr(prompt, name) for prompt in prompts] for name in ("first_plain", "first_guessing")
     )
     read = statistics.median(prompt.read for prompt in prompts)
+    alone = results.figures(results.kinds[0], results.settings[0])
     return (
         f"A prompt of {read:,.0f} tokens (median) that the model had not seen took {_spread(plain)} to the "
         f"first token in plain decoding, and {_spread(guessing)} with all stages that guess. While one "
         "types, nearly all of the prompt has been read for the keystroke before; what is left is about one "
-        f"pass, {duration(results.step_times[1])}."
+        f"pass, {duration(1 / alone.rate)}."
     )
 
 
@@ -233,8 +234,6 @@ def method(results: Results) -> list[str]:
         "The model may have read this repository when it was trained, and the table of code in general is "
         "counted from the packages installed beside Draftline: where this repository is one of them, "
         "“before” has seen it.",
-        "The cost model's step times are measured behind a short text; a long prompt makes a pass dearer "
-        "than it predicts.",
     ]  # fmt: skip
     if facts["passed_over"]:
         lines.insert(

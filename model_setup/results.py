@@ -33,11 +33,16 @@ class Setting:
 
 @dataclass
 class Outcome:
-    """One setting on one prompt. promised: seconds that the cost model had for what was done. same: whether
-    the text is plain decoding's. pieces: the text of each token with the stage that proposed it."""
+    """One setting on one prompt.
+
+    promised: seconds that the cost model has for what was done. alone: seconds that it has for plain decoding
+    of as many tokens as the guesses' chances promised. same: whether the text is plain decoding's. pieces:
+    the text of each token with the stage that proposed it.
+    """
 
     trace: Trace = field(default_factory=Trace)
     promised: float = 0.0
+    alone: float = 0.0
     same: bool = True
     pieces: list[tuple[str, Origin]] = field(default_factory=list)
 
@@ -52,7 +57,7 @@ class Outcome:
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Outcome:
         pieces = [(text, origin) for text, origin in stored["pieces"]]
-        return cls(Trace.from_json(stored["trace"]), stored["promised"], stored["same"], pieces)
+        return cls(**{**stored, "trace": Trace.from_json(stored["trace"]), "pieces": pieces})
 
 
 @dataclass(frozen=True)
@@ -98,14 +103,10 @@ class Spread:
 class Figures:
     """What one setting did over all prompts of a kind, beside plain decoding of the same prompts."""
 
-    def __init__(
-        self, setting: Setting, outcomes: Sequence[Outcome], plain: Sequence[Outcome], step: float
-    ) -> None:
-        """step: seconds of the oracle's pass over one row, by the cost model."""
+    def __init__(self, setting: Setting, outcomes: Sequence[Outcome], plain: Sequence[Outcome]) -> None:
         self.setting = setting
         self.outcomes = outcomes
         self._plain = plain
-        self._step = step
         self.trace = _sum(outcomes)
         self._plain_trace = _sum(plain)
 
@@ -133,7 +134,8 @@ class Figures:
     @property
     def predicted(self) -> float:
         """The ratio by the cost model: expected tokens and step times of the rows that were checked."""
-        return self.trace.expected / sum(outcome.promised for outcome in self.outcomes) * self._step
+        alone = sum(outcome.alone for outcome in self.outcomes)
+        return alone / sum(outcome.promised for outcome in self.outcomes)
 
     @property
     def gamma(self) -> int:
@@ -213,7 +215,7 @@ class Results:
         plain = self.settings.index(Setting(setting.sampling, "", "plain"))
         prompts = self.of(kind)
         outcomes, alone = ([prompt.outcomes[place] for prompt in prompts] for place in (at, plain))
-        return Figures(setting, outcomes, alone, self.step_times[1])
+        return Figures(setting, outcomes, alone)
 
     @property
     def phases(self) -> list[Phase]:

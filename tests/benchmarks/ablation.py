@@ -28,8 +28,8 @@ from engine.cost_model import best_gamma, improvement_factor
 from engine.request import ApproximationName
 from engine.sampling import Sampler
 from engine.trace import teacher_forced_alpha
-from model_setup.benchmark import Contest, modes
 from model_setup.benchmark_prompts import Prompt, humaneval_prompts
+from model_setup.contest import Contest, modes
 from model_setup.results import STAGES, Figures, Setting
 from model_setup.store import general_trigram_path, resolve_model
 from tests.benchmarks.prompts import decode, fim_prompts
@@ -122,10 +122,7 @@ def main() -> int:
             texts.append((prompt, plain.tokens))
     print(HEAD)
     by_setting = list(zip(*outcomes, strict=True))
-    rows = [
-        Figures(setting, done, by_setting[0], engine.step_times(1))
-        for setting, done in zip(settings, by_setting, strict=True)
-    ]
+    rows = [Figures(setting, done, by_setting[0]) for setting, done in zip(settings, by_setting, strict=True)]
     print("\n".join(map(row, rows)))
     if args.alpha:
         print_alphas(engine, texts, SamplingParams(**common))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from engine.request import Cycle, Spent
 from engine.trace import Trace
-from model_setup.benchmark import SAMPLINGS, modes
+from model_setup.benchmark import SAMPLINGS
+from model_setup.contest import modes
 from model_setup.results import Measured, Outcome, Results, Setting
 
 FACTS = {
@@ -38,7 +39,7 @@ def plain(tokens: int = 8, seconds: float = 0.1) -> Outcome:
     for _ in range(tokens):
         spent = {"oracle": Spent(1, 1, 1000, 2000, seconds)}
         trace.add(Cycle([7], ["oracle"], 1, seconds, [frozenset()], 1.0, spent))
-    return Outcome(trace, tokens * seconds, True, [("x", "oracle")] * tokens)
+    return Outcome(trace, tokens * seconds, tokens * seconds, True, [("x", "oracle")] * tokens)
 
 
 def guessed(cycles: int = 4, seconds: float = 0.125, text: str = "y") -> Outcome:
@@ -52,7 +53,9 @@ def guessed(cycles: int = 4, seconds: float = 0.125, text: str = "y") -> Outcome
         }
         tried = [frozenset({"draft2", "draft"}), frozenset()]
         trace.add(Cycle([7, 8], ["draft2", "oracle"], 3, seconds, tried, 1.5, spent))
-    return Outcome(trace, cycles * 0.12, True, [(text, "draft2"), ("z", "oracle")] * cycles)
+    return Outcome(
+        trace, cycles * 0.12, cycles * 1.5 * 0.1, True, [(text, "draft2"), ("z", "oracle")] * cycles
+    )
 
 
 def results(

@@ -15,8 +15,9 @@ from engine.ngram_count import count
 from engine.request import SamplingParams
 from engine.tokenizer import Tokenizer
 from model_setup import benchmark
-from model_setup.benchmark import Contest, measure, modes, pieces
+from model_setup.benchmark import measure
 from model_setup.benchmark_prompts import Prompt
+from model_setup.contest import Contest, modes, pieces
 from model_setup.corpus import held_out
 from model_setup.results import Results, Setting
 from tests.engine.tiny_models import write_model

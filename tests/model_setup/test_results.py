@@ -17,7 +17,7 @@ TREE = Setting("greedy", "after", "tree, draft2")
 @pytest.fixture
 def figures() -> Figures:
     """8 tokens in 4 cycles of 0.125 s, and of 0.25 s; plain took 0.1 s a token."""
-    return Figures(TREE, [guessed(), guessed(seconds=0.25)], [plain(), plain()], 0.1)
+    return Figures(TREE, [guessed(), guessed(seconds=0.25)], [plain(), plain()])
 
 
 def test_rates_are_by_prompt_and_over_all(figures):
@@ -47,7 +47,7 @@ def test_the_theorem_takes_alpha_c_and_the_guesses_of_a_cycle(figures):
 def test_texts_that_are_not_plain_s_are_counted():
     wrong = guessed()
     wrong.same = False
-    assert Figures(TREE, [guessed(), wrong], [plain(), plain()], 0.1).differing == 1
+    assert Figures(TREE, [guessed(), wrong], [plain(), plain()]).differing == 1
 
 
 @pytest.mark.parametrize(
