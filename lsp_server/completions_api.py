@@ -52,10 +52,12 @@ class Event:
 
 @dataclass(frozen=True)
 class OfferedModel:
-    """name: as it is asked for. context: tokens of prompt and output together, None if it does not say."""
+    """name: as it is asked for. context: tokens of prompt and output together, None if it does not say.
+    owner: which is what serves it, in many servers."""
 
     name: str
     context: int | None
+    owner: str = ""
 
 
 def host_of(url: str) -> str:
@@ -70,12 +72,13 @@ class CompletionsApi:
         """url: as OpenAI's clients take it; "/v1" is added to a bare host.
 
         Raises:
-            DraftlineError: the key would go over the network unencrypted, or cannot be one.
+            DraftlineError: the address or the system's proxy cannot be used, or the key is none or would go
+                over the network unencrypted.
         """
         parts = urlsplit(url)
         here = parts.hostname in _HERE
         self.host = host_of(url)
-        self._url = f"{parts.scheme}://{self.host}/{parts.path.strip('/') or 'v1'}"
+        base = f"{parts.scheme}://{self.host}/{parts.path.strip('/') or 'v1'}"
         headers = {"Accept-Encoding": "identity", "User-Agent": "draftline"}
         if key is not None:
             if not here and parts.scheme != "https":
@@ -90,12 +93,19 @@ class CompletionsApi:
                 )
             headers["Authorization"] = f"Bearer {key}"
         self._loop = asyncio.new_event_loop()
-        self._client = httpx.AsyncClient(
-            headers=headers,
-            verify=truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
-            timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
-            trust_env=not here,  # the user's proxy, which need not know this machine
-        )
+        try:
+            self._client = httpx.AsyncClient(
+                base_url=base,
+                headers=headers,
+                verify=truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+                timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
+                trust_env=not here,  # the user's proxy, which need not know this machine
+            )
+        except (httpx.InvalidURL, ImportError, ValueError):
+            raise DraftlineError(
+                "The address in server_url, or that of the proxy in the environment, cannot be used; mend "
+                "it, as in https://host:8000/v1."
+            ) from None
 
     def close(self) -> None:
         self._loop.run_until_complete(self._client.aclose())
@@ -125,10 +135,14 @@ class CompletionsApi:
         try:
             while not cancel.cancelled:
                 if arrived:
-                    is_whole = bool(arrived[0].reason)
-                    yield arrived.popleft()
+                    event = arrived.popleft()
+                    is_whole = bool(event.reason)
+                    yield event
+                    if is_whole:
+                        return
                 elif task.done():
-                    return task.result()
+                    task.result()
+                    return
                 else:
                     news.clear()
                     self._loop.run_until_complete(_soon(news))
@@ -186,7 +200,7 @@ class CompletionsApi:
         before any of it came is tried once more: a completion changes nothing on the server."""
         end = time.monotonic() + FIRST_SECONDS
         for is_last in (False, True):
-            request = self._client.build_request("POST", f"{self._url}/completions", json=asked)
+            request = self._client.build_request("POST", "/completions", json=asked)
             try:
                 return await self._in_time(self._client.send(request, stream=True), end)
             except (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError) as error:
@@ -197,7 +211,7 @@ class CompletionsApi:
         raise AssertionError
 
     async def _models(self) -> list[OfferedModel]:
-        request = self._client.build_request("GET", f"{self._url}/models")
+        request = self._client.build_request("GET", "/models")
         end = time.monotonic() + CONNECT_SECONDS + BETWEEN_SECONDS
         try:
             response = await self._in_time(self._client.send(request, stream=True), end)
@@ -273,6 +287,8 @@ def _offered(body: bytes) -> list[OfferedModel]:
     for model in listed if isinstance(listed, list) else ():
         name = model.get("id") if isinstance(model, dict) else None
         if isinstance(name, str) and name.isprintable() and len(name) <= _LONGEST_NAME:
-            context = model.get("max_model_len")
-            models.append(OfferedModel(name, context if type(context) is int and context > 0 else None))
+            context, owner = model.get("max_model_len"), str(model.get("owned_by", ""))
+            models.append(
+                OfferedModel(name, context if type(context) is int and context > 0 else None, owner)
+            )
     return models

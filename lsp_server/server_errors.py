@@ -14,11 +14,12 @@ _SHOWN_MODELS = 8
 
 
 class ServerError(DraftlineError):
-    """retry_after: seconds in which the server wants no request, if it said so."""
+    """retry_after: seconds in which the server wants no request, if it said so. status: of its answer."""
 
-    def __init__(self, message: str, retry_after: float = 0.0) -> None:
+    def __init__(self, message: str, retry_after: float = 0.0, status: int = 200) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+        self.status = status
 
 
 def unreachable(host: str, error: BaseException | None) -> ServerError:
@@ -54,7 +55,8 @@ def refused(host: str, status: int, retry_after: str) -> ServerError:
         return ServerError(f"{where} failed ({status}); its own log tells why.")
     return ServerError(
         f"{where} refuses what it is asked ({status}); see that server_url and server_model are right, and "
-        "that it serves completions."
+        "that it serves completions.",
+        status=status,
     )
 
 

@@ -5,8 +5,9 @@ like ``https://host:8000/v1``; ``server_model``, the model's name there; and, wh
 it, ``server_family``, one of `text_prompt.SERVED`, by which prompts are written. The key, if the server wants
 one, comes from the environment or the keyring, see `server_key`.
 
-A server takes no constraint on how its text begins. So it is asked without what may be half a token, as the
-engine is; where it then writes something else than what was typed, it is asked again with that in the prompt.
+Like the engine, a server is asked without what may be half a token, and that its text begin with that, if it
+takes such a constraint (`constraints`). Where it writes something else, it is asked again with that in the
+prompt.
 Prompts are not read ahead, as others wait for the same server. After a failure it is left alone for a while,
 in which every request fails alike.
 """
@@ -15,13 +16,16 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
 
 from engine.errors import DraftlineError
 from engine.request import CancelToken, SamplingParams
 from lsp_server.completions_api import CompletionsApi, host_of
+from lsp_server.constraints import beginning_with
 from lsp_server.documents import Cursor
 from lsp_server.prompt import PromptFormat
 from lsp_server.prompt_head import Surroundings
@@ -67,6 +71,7 @@ class ServerWriter:
         self._pieces = TextPieces(served)
         self._format = PromptFormat(self._pieces, model)
         self._context = _MOST_CONTEXT
+        self._owner = ""
         self._failure = ""
         self._rests_until, self._rest_seconds = 0.0, _FIRST_REST
         self._slow = 0
@@ -97,7 +102,7 @@ class ServerWriter:
         pass
 
     def _look(self) -> None:
-        """See how many tokens the server takes; what is wrong with it is for ``notice``."""
+        """See how many tokens the server takes, and what it is; what is wrong with it is for ``notice``."""
         try:
             models = {model.name: model for model in self._api.models()}
         except ServerError as error:
@@ -105,6 +110,7 @@ class ServerWriter:
             return
         if self.name in models:
             self._context = min(models[self.name].context or _MOST_CONTEXT, _MOST_CONTEXT)
+            self._owner = models[self.name].owner
         elif models:
             self.notice = str(no_model(self.goes_to, self.name, list(models)))
 
@@ -118,7 +124,8 @@ class ServerWriter:
     ) -> Generator[Step, None, None]:
         """Steps whose text begins with ``typed``, which does not stand in the prompt."""
         written = ""
-        with closing(self._ask(prompt, healing, cancel)) as steps:
+        constraint = beginning_with(typed, self._owner) if typed else {}
+        with closing(self._ask(prompt, healing, cancel, constraint)) as steps:
             for step in steps:
                 if len(written) < len(typed):
                     longer = written + "".join(step.texts)
@@ -131,7 +138,11 @@ class ServerWriter:
             yield from self._ask([*prompt, *self._pieces.encode(typed)], params, cancel)
 
     def _ask(
-        self, prompt: Sequence[int], params: SamplingParams, cancel: CancelToken
+        self,
+        prompt: Sequence[int],
+        params: SamplingParams,
+        cancel: CancelToken,
+        constraint: Mapping[str, Any] = MappingProxyType({}),
     ) -> Generator[Step, None, None]:
         """A step for each event, while the server is not left alone."""
         if time.monotonic() < self._rests_until:
@@ -144,6 +155,7 @@ class ServerWriter:
             "top_p": params.top_p,
             "seed": params.seed,
             "stop": self._pieces.ends,
+            **constraint,
         }
         room = params.max_tokens * _LONGEST_TOKEN
         began = time.monotonic()
@@ -162,6 +174,9 @@ class ServerWriter:
                     if room <= 0:
                         return
         except ServerError as error:
+            if constraint and error.status == 400:
+                self._owner = ""  # it takes no such constraint after all
+                return
             self._rest(error)
             raise
         if before is None and cancel.cancelled and time.monotonic() - began > _SLOW_SECONDS:

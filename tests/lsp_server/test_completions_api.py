@@ -96,6 +96,31 @@ def test_a_redirection_is_not_followed(ask):
     assert other.paths == []
 
 
+def test_an_address_that_is_none():
+    with pytest.raises(DraftlineError, match="server_url"):
+        CompletionsApi("https://\u2028x/v1", None)
+
+
+def test_a_proxy_that_cannot_be_used_is_not_quoted(monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "gopher://name:password@proxy")
+    with pytest.raises(DraftlineError, match="proxy") as caught:
+        CompletionsApi("https://team.example", None)
+    assert "password" not in str(caught.value)
+
+
+def test_nothing_is_waited_for_behind_the_last_text(ask):
+    ended = threading.Event()
+
+    def lingering(handler, asked):
+        handler.begin()
+        handler.event("foo", "stop")
+        ended.wait(30)
+
+    with serving(Server(answer=lingering)) as server:
+        assert ask(server.url) == [Event("foo", "stop")]
+        ended.set()
+
+
 def test_a_connection_is_used_again():
     with serving(Server({"x = ": TEXT})) as server:
         api = CompletionsApi(server.url, None)
@@ -319,10 +344,15 @@ def test_an_event_without_a_choice_is_passed_over(ask):
 
 
 def test_what_a_server_offers():
-    models = [{"id": "a", "max_model_len": 4096}, {"id": "b"}, {"id": "c", "max_model_len": "x"}]
+    models = [{"id": "a", "max_model_len": 4096, "owned_by": "vllm"}, {"id": "b"}]
+    models += [{"id": "c", "max_model_len": "x"}]
     with serving(Server(models=models)) as server:
         api = CompletionsApi(server.url, None)
-        assert api.models() == [OfferedModel("a", 4096), OfferedModel("b", None), OfferedModel("c", None)]
+        assert api.models() == [
+            OfferedModel("a", 4096, "vllm"),
+            OfferedModel("b", None),
+            OfferedModel("c", None),
+        ]
         api.close()
 
 

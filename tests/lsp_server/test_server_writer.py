@@ -105,6 +105,36 @@ def test_so_it_is_where_the_model_writes_nothing(by):
         assert suggest(by(server), "    retu").text == "rn x"
 
 
+@pytest.mark.parametrize(
+    ("owner", "field", "value"),
+    [
+        ("vllm", "structured_outputs", {"regex": r"\.retu(.|\n)*"}),
+        ("llamacpp", "grammar", r'root ::= ".retu" [^\x00]*'),
+    ],
+)
+def test_a_server_that_takes_constraints_is_told_how_its_text_begins(by, owner, field, value):
+    models = [{"id": MODEL, "owned_by": owner}]
+    with serving(Server({"x": ".return_(1)"}, models=models)) as server:
+        assert suggest(by(server), "x.retu").text == "rn_(1)"
+    assert server.asked[0][field] == value
+    assert len(server.asked) == 1
+
+
+def test_one_that_refuses_them_is_not_asked_so_again(by):
+    def refusing(handler, asked):
+        if "grammar" in asked:
+            handler.json({}, 400)
+        else:
+            handler.write(asked)
+
+    models = [{"id": MODEL, "owned_by": "llamacpp"}]
+    with serving(Server({"   ": " return", "    retu": "rn x"}, refusing, models=models)) as server:
+        completer = by(server)
+        assert suggest(completer, "    retu").text == "rn x"
+        assert suggest(completer, "    retu").text == "rn"
+    assert ["grammar" in asked for asked in server.asked] == [True, False, False]
+
+
 def test_no_more_is_read_than_the_suggestion_takes(by):
     with serving(Server({"f(": "1\n" * 2000}, delay=0.02)) as server:
         assert suggest(by(server), "f()", Cursor(0, 2), wanted=SamplingParams(4000)).text == "1"
