@@ -24,11 +24,12 @@ TRAINING = "training.json"  # in a draft's directory: how it was made
 
 
 def identity(model: Path) -> str:
-    """The same for the same weights: a hash of the model's files."""
-    manifest = store.read_manifest(model)
-    if manifest is not None:
-        return str(manifest["files"]["model.safetensors"]["sha256"])
-    return " ".join(store.sha256_of(path) for path in sorted(model.glob("*.safetensors")))
+    """The same for the same weights: the SHA-256 of the model's files."""
+    files = (store.read_manifest(model) or {}).get("files", {})
+    paths = sorted(model.glob("*.safetensors"))
+    return " ".join(
+        str(files[path.name]["sha256"]) if path.name in files else store.sha256_of(path) for path in paths
+    )
 
 
 def read_training(draft: Path) -> dict[str, Any]:
