@@ -25,7 +25,7 @@ import truststore
 from engine.errors import DraftlineError
 from engine.request import CancelToken
 from lsp_server.event_stream import BadEventError, EventStream
-from lsp_server.server_errors import ServerError, broken, no_stream, not_found, refused, too_slow, unreachable
+from lsp_server.server_errors import ServerError, broken, no_model, no_stream, refused, too_slow, unreachable
 
 CONNECT_SECONDS = 1.5  # so that a host that is not there is told of while a suggestion is still awaited
 FIRST_SECONDS = 20.0  # from the request to the first text: the server may have others before us
@@ -37,6 +37,7 @@ _REST_SECONDS = (
     0.05  # for the end of an answer of which all text is there, so that the connection can be kept
 )
 _LONGEST_NAME = 100
+_NO_MODEL = (400, 404, 422)  # what servers answer that do not have the model, among other things
 _HERE = ("localhost", "127.0.0.1", "::1")
 
 T = TypeVar("T")
@@ -231,12 +232,14 @@ class CompletionsApi:
 
     async def _refusal(self, response: httpx.Response, model: str) -> ServerError:
         """What a status other than 200 means; ``model`` is what was asked for."""
-        if response.status_code != 404:
-            return refused(self.host, response.status_code, response.headers.get("retry-after", ""))
-        offered = []
-        with contextlib.suppress(ServerError):
-            offered = await self._models()
-        return not_found(self.host, model, [one.name for one in offered])
+        status = response.status_code
+        offered: list[str] = []
+        if status in _NO_MODEL:
+            with contextlib.suppress(ServerError):
+                offered = [one.name for one in await self._models()]
+        if offered and model not in offered:
+            return no_model(self.host, model, offered)
+        return refused(self.host, status, response.headers.get("retry-after", ""))
 
     async def _in_time(self, work: Coroutine[Any, Any, T], end: float) -> T:
         try:

@@ -46,6 +46,10 @@ def refused(host: str, status: int, retry_after: str) -> ServerError:
             f"{where} does not take the key ({status}); set the right one in DRAFTLINE_API_KEY or the "
             "keyring."
         )
+    if status == 404:
+        return ServerError(
+            f"{where} has no completions at that address (404); give server_url as in https://host:8000/v1."
+        )
     if status in (429, 503):
         seconds = float(retry_after) if retry_after.isascii() and retry_after.isdigit() else 0.0
         return ServerError(
@@ -60,17 +64,8 @@ def refused(host: str, status: int, retry_after: str) -> ServerError:
     )
 
 
-def not_found(host: str, model: str, offered: Sequence[str]) -> ServerError:
-    """For status 404. offered: the names of the models that it has, as far as it tells."""
-    if not offered or model in offered:
-        return ServerError(
-            f"The server at {host} has no completions at that address (404); give server_url as in "
-            "https://host:8000/v1."
-        )
-    return no_model(host, model, offered)
-
-
 def no_model(host: str, model: str, offered: Sequence[str]) -> ServerError:
+    """offered: the names of those that it has."""
     more = ", ..." if len(offered) > _SHOWN_MODELS else ""
     return ServerError(
         f"The server at {host} has no model {model}; set server_model to what it has: "

@@ -264,10 +264,11 @@ def test_misconduct_is_told_in_one_sentence_that_repeats_nothing(ask, answer, wo
     assert len(server.asked) == 1
 
 
-def test_a_missing_model_is_told_with_those_that_there_are(ask):
+@pytest.mark.parametrize("status", [400, 404, 422])
+def test_a_missing_model_is_told_with_those_that_there_are(ask, status):
     offered = [{"id": f"model-{number}"} for number in range(20)] + [{"id": "\x1b[31m"}, {"id": 7}, "x"]
     with (
-        serving(Server(answer=refusing(404), models=offered)) as server,
+        serving(Server(answer=refusing(status), models=offered)) as server,
         pytest.raises(ServerError) as caught,
     ):
         ask(server.url)
