@@ -27,7 +27,7 @@ _EXPECTED_TOKENS = 64  # of a request that has not come yet; the prompt is the s
 
 @dataclass(frozen=True)
 class Step:
-    """What came at once: a cycle of the engine's.
+    """What came at once: a cycle of the engine's, or an event of a server's.
 
     texts: of each token, "" for one that ends inside a character, whose text comes with the next. origins:
     the stage that first proposed each. seconds: how long it took, the prompt's reading not counted. full: no

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -118,7 +119,7 @@ class Server:
 
 
 @contextmanager
-def serving(server: Server, port: int = 0) -> Iterator[Server]:
+def serving(server: Server, port: int = 0, tls: ssl.SSLContext | None = None) -> Iterator[Server]:
     """Serve it on a port of this machine, which the system chooses unless it is given."""
 
     class Bound(Handler):
@@ -133,6 +134,9 @@ def serving(server: Server, port: int = 0) -> Iterator[Server]:
 
     http = Counting(("127.0.0.1", port), Bound)
     server.url = f"http://127.0.0.1:{http.server_port}/v1"
+    if tls:
+        http.socket = tls.wrap_socket(http.socket, server_side=True)
+        server.url = f"https://localhost:{http.server_port}/v1"
     thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:

@@ -8,6 +8,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+import sys
 import threading
 import time
 
@@ -357,8 +358,11 @@ def test_what_a_server_offers():
         api.close()
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make a certificate with")
-def test_a_certificate_that_nobody_vouches_for_is_not_trusted(ask, tmp_path):
+@pytest.fixture
+def certificate(tmp_path):
+    """A certificate for this machine that nobody vouches for, and a server's side of TLS with it."""
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl to make a certificate with")
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     command = [
         "openssl",
@@ -376,20 +380,23 @@ def test_a_certificate_that_nobody_vouches_for_is_not_trusted(ask, tmp_path):
     subprocess.run(command, check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
-    received = []
+    return certificate, context
 
-    def accept(listener):
-        connection, _ = listener.accept()
-        try:
-            with context.wrap_socket(connection, server_side=True) as secure:
-                received.append(secure.recv(1000))
-        except OSError:
-            pass
 
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=accept, args=(listener,))
-        thread.start()
-        with pytest.raises(ServerError, match="is not trusted here"):
-            ask(f"https://localhost:{listener.getsockname()[1]}/v1", key=KEY)
-        thread.join()
-    assert not any(received)
+def test_a_certificate_that_nobody_vouches_for_is_not_trusted(ask, certificate):
+    _, tls = certificate
+    with (
+        serving(Server(), tls=tls) as server,
+        pytest.raises(ServerError, match="is not trusted here"),
+    ):
+        ask(server.url, key=KEY)
+    assert server.headers == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system's store of certificates is no file there")
+def test_one_that_the_system_trusts_is(ask, certificate, monkeypatch):
+    trusted, tls = certificate
+    monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
+    with serving(Server({"x = ": TEXT}), tls=tls) as server:
+        assert text_of(ask(server.url, key=KEY)) == TEXT
+    assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
