@@ -79,13 +79,6 @@ class KeptTokens:
             return None
         return np.frombuffer(data, dtype="<u4")
 
-    def __iter__(self) -> Iterator[Ids]:
-        """The ids of all texts."""
-        for text in self._entries:
-            ids = self.ids(text)
-            if ids is not None:
-                yield ids
-
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
