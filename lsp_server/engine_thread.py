@@ -48,6 +48,7 @@ class EngineThread(Generic[Worker]):
         self._jobs: queue.SimpleQueue[Job[Worker, object] | None] = queue.SimpleQueue()
         self._newest: dict[str | None, Job[Worker, object]] = {}
         self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()  # for what both threads change when a load begins or ends
         self.state: State = "new"
         self.worker: Worker | None = None
         self.failure = ""
@@ -56,8 +57,9 @@ class EngineThread(Generic[Worker]):
 
     def start(self, on_progress: Callable[[float], None], on_loaded: Callable[[], None]) -> None:
         """Begin to load. Both functions are called on the engine's thread; the second once, in any event."""
-        self.state, self.failure, self.began = "loading", "", time.monotonic()
-        self._jobs = queue.SimpleQueue()
+        with self._lock:
+            self.state, self.failure, self.began = "loading", "", time.monotonic()
+            self._jobs = queue.SimpleQueue()
         self._thread = threading.Thread(
             target=self._run,
             args=(self._jobs, self._thread, on_progress, on_loaded),
@@ -126,17 +128,20 @@ class EngineThread(Generic[Worker]):
     ) -> None:
         if before:
             before.join()
+        failure = ""
         try:
-            self.worker = worker = self._load(on_progress)
+            worker = self._load(on_progress)
         except DraftlineError as error:
-            self.failure = str(error)
+            failure = str(error)
         except Exception:
             logger.exception("loading failed")
-            self.failure = "The model could not be loaded because of an error in draftline; see its log file."
-        failed = bool(self.failure)
-        self.state = "failed" if failed else "ready"
+            failure = "The model could not be loaded because of an error in draftline; see its log file."
+        with self._lock:
+            if self._jobs is jobs:  # else it is to be loaded anew, and this one is of no use any more
+                self.worker = None if failure else worker
+                self.state, self.failure = "failed" if failure else "ready", failure
         on_loaded()
-        while not failed and (job := jobs.get()) is not None:
+        while not failure and (job := jobs.get()) is not None:
             if job.future.set_running_or_notify_cancel():
                 self._do(job, worker)
 

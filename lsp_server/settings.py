@@ -149,7 +149,9 @@ TABLE: dict[str, Setting] = {
         whole(1, 1024), "processor threads that compute", loads=True, unset="one for each physical core"
     ),
     "idle_minutes": Setting(
-        number(0, 10_080), "minutes without a request after which the model's memory is freed; 0: never"
+        number(0, 10_080),
+        "minutes without a request after which the model's memory is freed; 0: never",
+        loads=True,
     ),
     "in_process": Setting(
         FLAG,

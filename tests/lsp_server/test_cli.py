@@ -54,6 +54,19 @@ def test_complete_prints_data(source, scripted, capsys):
     assert (answer["model"], answer["device"], answer["weights"]) == ("scripted", "cpu", "fp32")
 
 
+def test_complete_goes_by_the_settings_where_the_command_line_says_nothing(
+    source, scripted, capsys, monkeypatch
+):
+    monkeypatch.setenv("DRAFTLINE_MAX_TOKENS", "3")
+    monkeypatch.setenv("DRAFTLINE_SEED", "many")
+    assert run("complete", f"{source}:3:11") == 0
+    printed = capsys.readouterr()
+    assert printed.out == "a +\n"
+    assert printed.err.startswith("seed in the environment must be")
+    assert run("complete", f"{source}:3:11", "--max-tokens", 1) == 0
+    assert capsys.readouterr().out == "a\n"
+
+
 def test_complete_stops_at_so_many_tokens(source, scripted, capsys):
     assert run("complete", f"{source}:3:11", "--max-tokens", 1) == 0
     assert capsys.readouterr().out == "a\n"

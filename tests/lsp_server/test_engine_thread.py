@@ -147,6 +147,33 @@ def test_idle_is_when_nobody_wants_what_is_being_done(engine):
     assert engine.idle
 
 
+@pytest.mark.parametrize("first", ["fails", "loads"])
+def test_a_load_that_another_was_asked_for_in_place_of_changes_nothing_when_it_ends(first):
+    gate, again, ended, ready = (threading.Event() for _ in range(4))
+
+    def load(on_progress):
+        if again.is_set():
+            gate.wait(10)
+            return "second"
+        again.wait(10)
+        if first == "fails":
+            raise DraftlineError("There is no such model.")
+        return "first"
+
+    engine = EngineThread(load)
+    engine.start(lambda fraction: None, ended.set)
+    engine.restart(lambda fraction: None, ready.set)
+    job = engine.submit("a", lambda worker, cancel: worker)
+    again.set()
+    assert ended.wait(10)
+    assert (engine.state, engine.worker, engine.failure) == ("loading", None, "")
+    gate.set()
+    assert ready.wait(10)
+    assert (engine.state, engine.worker) == ("ready", "second")
+    assert job.future.result(10) == "second"
+    engine.stop(10)
+
+
 def test_a_restart_loads_anew_when_the_jobs_before_it_have_ended():
     loaded = iter(["first", "second"])
     gate, ready = threading.Event(), threading.Event()

@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lsp_server.settings import TABLE, Settings
 from lsp_server.settings_sources import (
@@ -162,6 +164,23 @@ def test_a_wrong_value_in_the_environment(text):
     assert merged.settings == Settings(trigger="manual")
     assert len(merged.wrong) == 1
     assert merged.wrong[0].startswith("seed in the environment must be")
+
+
+json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from([*TABLE, "seeds"]) | st.text(max_size=8), json), st.booleans())
+def test_whatever_a_source_holds_the_settings_are_right(values, is_project):
+    merged = merge([Source("A", values, is_project=is_project)])
+    assert len(merged.wrong) + len(merged.unknown) + len(merged.came_from) <= len(values)
+    for name in merged.came_from:
+        kept = getattr(merged.settings, name)
+        assert TABLE[name].kind.read(kept) == kept
+        assert not is_project or TABLE[name].project
 
 
 def test_a_file_that_is_no_toml_is_told_and_the_other_sources_hold(home):
