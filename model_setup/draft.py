@@ -1,5 +1,4 @@
-"""The draft of a repository: carved from the oracle or a small sibling of it, and trained to guess what it
-says.
+"""A repository's draft: carved from the oracle, or a small sibling of it, and trained to foretell it.
 
 The oracle reads as much of the repository as it can in its share of the time, and its answers are what the
 draft learns first of all (see `model_setup.distillation`); from the rest it learns what was written there. An
@@ -105,8 +104,9 @@ def make_draft(
     answers.
 
     Raises:
-        Cancelled: ``cancel`` was; the same call goes on from there. DraftlineError: too little source, a
-        model that cannot be used, or no room; the older draft is untouched.
+        Cancelled: ``cancel`` was; the same call goes on from there.
+        DraftlineError: too little source, a model that cannot be used, or no room; the older draft is
+            untouched.
     """
     if not (oracle / "config.json").is_file():
         raise DraftlineError(

@@ -12,10 +12,11 @@ from typing import Any, cast
 
 import torch
 import transformers
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from engine.families import HEAD
+from engine.model_files import Tensors, read_json
 from engine.tokenizer import Tokenizer
 from engine.trimmed_vocabulary import TOKEN_IDS
 
@@ -26,10 +27,14 @@ class Trainable(nn.Module):
     """token ids in, logits over the tokens that the draft can say out."""
 
     def __init__(self, directory: Path) -> None:
-        """Read ``directory``, a model directory that the engine loads, into float32."""
+        """Read ``directory``, a model directory that the engine loads, into float32.
+
+        Raises:
+            DraftlineError: a file is missing or damaged.
+        """
         super().__init__()
         self.directory = directory
-        tensors = load_file(directory / "model.safetensors")
+        tensors = dict(Tensors(directory).items())
         vocab_size = Tokenizer(directory / "tokenizer.json").vocab_size
         token_ids = tensors.pop(TOKEN_IDS, None)
         self._dtypes = {name: tensor.dtype for name, tensor in tensors.items()}
@@ -40,7 +45,11 @@ class Trainable(nn.Module):
         rows[ids] = torch.arange(len(ids))
         self.register_buffer("_token_ids", ids, persistent=False)
         self.register_buffer("_rows", rows, persistent=False)
-        config = transformers.AutoConfig.from_pretrained(directory)
+        # no ids that the embedding has no row for: transformers warns of them, and they play no part here
+        description = read_json(directory / "config.json") | {
+            f"{name}_token_id": None for name in ("bos", "eos", "pad")
+        }
+        config = transformers.AutoConfig.for_model(description.pop("model_type"), **description)
         self.longest: int = config.max_position_embeddings
         self.model: Any = transformers.AutoModelForCausalLM.from_config(
             config, dtype=torch.float32, attn_implementation="sdpa"

@@ -1,5 +1,4 @@
-"""Pieces of a repository as the model reads them: fill-in-the-middle prompts with their middle, and plain
-text.
+"""Pieces of a repository as the model reads them: prompts for the middle with that middle, and plain text.
 
 Most are of the first kind, for so the editor asks. What the draft has to foretell there is the middle; in
 plain text, what stands behind the first quarter, with some of the file before it.
