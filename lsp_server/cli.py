@@ -16,13 +16,13 @@ from engine.request import CancelToken, Mode, SamplingParams
 from lsp_server.documents import Cursor, split_lines, without_line_end
 from lsp_server.prompt_budget import Budget
 from lsp_server.prompt_head import NOWHERE
-from lsp_server.settings import Settings
+from lsp_server.settings import TABLE, Settings
 from lsp_server.settings_sources import Sources
 from model_setup.command_line import OneSentenceParser, draftline_version, positive, run_command
 
 _PLACE = re.compile(r"(?P<file>.+):(?P<line>\d{1,18}):(?P<column>\d{1,18})", re.DOTALL)
 
-_SETTINGS = ("model", "draft", "weights", "in_process")  # that have an option of their own
+_SETTINGS = [name for name, setting in TABLE.items() if setting.option]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,13 +43,17 @@ def _main(arguments: Sequence[str] | None) -> int:
     for sentence in (*merged.wrong, *merged.unknown):
         print(sentence, file=sys.stderr)
     settings = merged.settings
+    if options.command == "settings":
+        from lsp_server.settings_command import show_settings
+
+        return show_settings(merged)
     if options.command == "complete":
         return complete(options, settings)
     if options.command == "demo":
         from lsp_server.demo import demo
 
         return demo(Path.cwd(), settings, as_json=options.json)
-    parser.error("say what to do: --stdio, serve, complete, demo, status or stop")
+    parser.error("say what to do: --stdio, serve, complete, demo, settings, status or stop")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -105,6 +109,7 @@ def _parser() -> argparse.ArgumentParser:
         "demo", parents=[model], help="three suggestions in this repository, explained"
     )
     shown.add_argument("--json", action="store_true", help="print the same as data")
+    commands.add_parser("settings", parents=[model], help="what is set, and where")
     shared = commands.add_parser("status", help="the models that all editor windows share, and their process")
     shared.add_argument("--json", action="store_true", help="print the same as data")
     commands.add_parser("stop", help="end that process; the next suggestion that is wanted starts it again")

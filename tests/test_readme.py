@@ -96,6 +96,8 @@ def understand(monkeypatch, tmp_path):
         "lsp_server.cli.serve",
         "lsp_server.cli.complete",
         "lsp_server.demo.demo",
+        "lsp_server.settings_command.show_settings",
+        "model_setup.export.export_draft",
         "model_setup.fetch.fetch_model",
         "model_setup.inventory.show_status",
         "model_setup.inventory.take_away",
@@ -106,6 +108,7 @@ def understand(monkeypatch, tmp_path):
     ):
         monkeypatch.setattr(target, work)
     monkeypatch.setattr("model_setup.store.resolve_model", lambda *_name: tmp_path)
+    monkeypatch.setattr("model_setup.store.trained_draft", lambda *_names: tmp_path)
     monkeypatch.chdir(tmp_path)
 
     def run(program, *arguments):
