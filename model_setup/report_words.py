@@ -9,6 +9,7 @@ from model_setup.benchmark_prompts import EVERY_LINES, MOST_LINES, PREFIX_TOKENS
 from model_setup.results import Kind, Phase, Results, pays_after
 
 BUSY = 0.25  # cores that others used: from here on it is worth a warning
+TOO_FAST = 1.15  # above the tokens a pass yields, a ratio is the machine's: a cycle takes a pass and more
 FEW = 10  # prompts: below it is, too
 
 PHASES: dict[Phase, str] = {
@@ -129,6 +130,12 @@ def cautions(results: Results) -> str:
             f"Other programs used {others:.1f} of the {results.facts['cores']} cores while this was "
             "measured: tokens a second are too low, and ratios rough, though all settings took turns."
         )
+    every = [results.figures(kind, setting) for kind in results.kinds for setting in results.settings]
+    if any(figures.ratio > TOO_FAST * figures.trace.tokens_per_cycle for figures in every):
+        parts.append(
+            "Some ratios are above the tokens that a pass yields, which cannot be: the machine was busier while "
+            "plain decoding ran."
+        )
     for kind in results.kinds:
         done = len(results.of(kind))
         if done < FEW:
@@ -171,8 +178,10 @@ def first_token(results: Results) -> str:
 
 
 def _spread(seconds: Sequence[float]) -> str:
-    middle = statistics.median(seconds)
-    return f"{duration(middle)} ({duration(min(seconds))} to {duration(max(seconds))})"
+    middle = duration(statistics.median(seconds))
+    if len(seconds) == 1:
+        return middle
+    return f"{middle} ({duration(min(seconds))} to {duration(max(seconds))})"
 
 
 def paid(results: Results) -> str:
@@ -212,7 +221,7 @@ def machine(results: Results) -> list[tuple[str, str]]:
         ("Model", f"{facts['model']}, {facts['weights']} weights, on {facts['device']}"),
         ("Draft", facts["draft"] or "none"),
         ("Table", facts["table"] or "of code in general"),
-        ("Rows a pass", passes),
+        ("A pass by rows", passes),
     ]
 
 

@@ -17,7 +17,7 @@ from model_setup.report import page, write_report
 from model_setup.report_words import duration, setting_name
 from model_setup.results import Results, read_results
 from model_setup.summary import summary
-from tests.model_setup.made_results import guessed, results
+from tests.model_setup.made_results import guessed, plain, results
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 
@@ -138,6 +138,10 @@ def test_what_makes_the_figures_uncertain_is_said():
     assert words.cautions(results(prompts=20)) == ""
     few = words.cautions(results(prompts=1))
     assert "Only 1 cursor could be measured" in few
+    impossible = results(prompts=20)
+    for prompt in impossible.prompts:
+        prompt.outcomes[0] = plain(seconds=0.2)
+    assert "which cannot be" in words.cautions(impossible), "3.2 times plain with two tokens a pass"
     busy = results(prompts=20)
     busy.prompts[:] = [type(one)(**{**vars(one), "others": 1.5}) for one in busy.prompts]
     assert "Other programs used 1.5 of the 4 cores" in words.cautions(busy)
