@@ -9,15 +9,13 @@ from lsp_server.settings_sources import Merged, user_file
 
 
 def show_settings(merged: Merged) -> int:
-    """Print what holds of each setting, and where that stands. An editor and a project may set it otherwise."""
+    """Print what each setting is, and where that stands; an editor or a project may have it otherwise."""
     width = max(map(len, TABLE))
     for name, setting in TABLE.items():
         source = merged.came_from.get(name)
         value = setting.unset if source is None and setting.unset else _shown(getattr(merged.settings, name))
-        print(f"{name:<{width}}  {value}" + (f"  (in {source})" if source else ""))
-    print(
-        f"\nYour file is {user_file()}; an editor, and the file of a project that you trust, stand over it."
-    )
+        print(f"{name:<{width}}  {value}" + (f"  ({source})" if source else ""))
+    print(f"\nYour file is {user_file()}; an editor and the file of a trusted project stand over it.")
     return 0
 
 
