@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
@@ -23,11 +24,15 @@ hypothesis.settings.load_profile("no deadline")
 
 
 @pytest.fixture(autouse=True)
-def scratch_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where Draftline keeps its files during this test; child processes inherit it."""
+def scratch_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where Draftline keeps its files during this test; child processes inherit it. A host ends with it."""
     home = tmp_path / "draftline-home"
     monkeypatch.setenv("DRAFTLINE_HOME", str(home))
-    return home
+    yield home
+    if (home / "host").exists():
+        from lsp_server.host_command import stop
+
+        stop()
 
 
 @pytest.fixture(scope="session")
