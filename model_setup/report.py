@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import tempfile
 from collections.abc import Callable, Iterable
 from importlib import resources
 from pathlib import Path
@@ -15,6 +13,7 @@ from model_setup import report_words as words
 from model_setup.charts import Bar, bars, sorted_bars, stacked
 from model_setup.report_words import setting_name, times
 from model_setup.results import STAGES, Figures, Kind, Results, Setting
+from model_setup.store import write_json, write_text
 
 PAGE, DATA = "report.html", "report.json"
 _MARKS = {"draft2": "d2", "draft": "d1", "oracle": "o"}
@@ -30,9 +29,8 @@ def write_report(results: Results, directory: Path) -> Path:
     The page needs nothing else: it opens offline, in light and dark, on paper and on a phone. All text of the
     repository is escaped. What was there is replaced at once.
     """
-    directory.mkdir(parents=True, exist_ok=True)
-    _replace(directory / DATA, json.dumps(results.to_json(), indent=1))
-    _replace(directory / PAGE, page(results))
+    write_json(directory / DATA, results.to_json())
+    write_text(directory / PAGE, page(results))
     return directory / PAGE
 
 
@@ -41,13 +39,6 @@ def page(results: Results) -> str:
     template = resources.files("model_setup").joinpath("report_page.html").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, undefined=StrictUndefined)
     return environment.from_string(template).render(_content(results))
-
-
-def _replace(path: Path, text: str) -> None:
-    data = text.encode("utf-8", "replace")  # a file's name may hold half a character
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        file.write(data)
-    Path(file.name).replace(path)
 
 
 def _content(results: Results) -> dict[str, Any]:

@@ -133,8 +133,8 @@ def cautions(results: Results) -> str:
     every = [results.figures(kind, setting) for kind in results.kinds for setting in results.settings]
     if any(figures.ratio > TOO_FAST * figures.trace.tokens_per_cycle for figures in every):
         parts.append(
-            "Some ratios are above the tokens that a pass yields, which cannot be: the machine was busier while "
-            "plain decoding ran."
+            "Some ratios are above the tokens that a pass yields, which cannot be: the machine was busier "
+            "while plain decoding ran."
         )
     for kind in results.kinds:
         done = len(results.of(kind))

@@ -131,11 +131,16 @@ def settings_path() -> Path:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write ``value`` beside ``path``, then rename it, so that no half of it is ever read."""
+    """Write ``value`` as JSON, as `write_text` does."""
+    write_text(path, json.dumps(value, indent=2))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write ``text`` beside ``path``, then rename it, so that no half of it is ever read."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f"{path.name}.new")
-    with draft.open("w", encoding="utf-8") as file:
-        json.dump(value, file, indent=2)
+    with draft.open("w", encoding="utf-8", errors="replace") as file:  # a name may hold half a character
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path)
