@@ -22,8 +22,8 @@ but moto, the next 48 tokens of the file in the oracle's stead, trees of step ti
 Qwen2.5-Coder-0.5B in int8): 2.39 tokens a cycle with the general table and 2.69 with the package's, 1.13
 times as many; 1.36 times in docker, 1.15 in werkzeug and jedi, 1.10 in libcst, 1.06 in flask, 1.00 in
 IPython. With what that model itself wrote there, at 12 places alone, it was 2.91 and 3.11. Taking more from
-the seen successors for the unseen ones (a total larger by 0.5, 1 or 2 times WEIGHT) lost up to 3 % in
-werkzeug and docker.
+the seen successors for the unseen ones (a total larger by 0.5, 1 or 2 times WEIGHT) lost 1 to 4 % in
+werkzeug, docker and libcst, and less than 2 % either way in flask and IPython.
 
 Text that a model writes is counted GENERATED_WEIGHT times. 20,486 tokens that Qwen2.5-Coder-0.5B wrote for
 werkzeug, which took a processor core six minutes, gained nothing there: 510 cycles without them, and 510, 508
