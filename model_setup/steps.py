@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from engine.tokenizer import Tokenizer
@@ -41,7 +42,7 @@ class Setup:
     def model(self) -> Path:
         return store.model_directory(self.preset.name)
 
-    @property
+    @cached_property  # reading it takes most of a second
     def tokenizer(self) -> Tokenizer:
         return Tokenizer(self.model / "tokenizer.json")
 
