@@ -191,10 +191,9 @@ class _Making:
         trained = train(
             model, Examples(examples), judged_examples, regime, state, self._peers, self._report, self._cancel
         )
-        bar = trained.before
-        if older is not None and goes_on is None:
-            bar = shared_recall(Trainable(older).to(device), judged_examples, self._peers)
-        better = trained.after.better_than(bar) or (older is None and kind == "sibling")
+        better = older is None or trained.after.better_than(
+            shared_recall(Trainable(older).to(device), judged_examples, self._peers, regime.half)
+        )
         report = DraftReport(
             directory=self._directory,
             outcome="made" if better else "older is better",

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import AdamW
 
-from engine.placement import half
+from engine import placement
 from engine.request import Cancelled, CancelToken
 from model_setup.distillation import batch_of, loss_of
 from model_setup.peers import Peers
@@ -81,8 +81,7 @@ def train(
     joined = peers.joined(model)
 
     def recall() -> Recall:
-        with _precision(model, regime), torch.no_grad():
-            return shared_recall(model, held_out, peers)
+        return shared_recall(model, held_out, peers, regime.half)
 
     progress, best = _start(model, optimizer, state, recall, report)
     started = saved = time.perf_counter()
@@ -115,10 +114,13 @@ def train(
     return Trained(best, progress.before, progress.best, progress.step, progress.seconds)
 
 
-def shared_recall(model: Trainable, examples: Sequence[Example], peers: Peers) -> Recall:
-    """The recall of ``model`` on ``examples``, of which each process looks at its share."""
+@torch.no_grad()
+def shared_recall(model: Trainable, examples: Sequence[Example], peers: Peers, half: bool) -> Recall:
+    """The recall of ``model`` on ``examples``, of which each process looks at its share. half: as in
+    `Regime`."""
     model.eval()
-    found = Recall.of(_answers(model, peers.share(examples), peers.device))
+    with _precision(model, half):
+        found = Recall.of(_answers(model, peers.share(examples), peers.device))
     model.train()
     first, among, places = peers.total([found.top1 * found.places, found.top4 * found.places, found.places])
     return Recall(first / max(1, places), among / max(1, places), int(places))
@@ -174,7 +176,7 @@ def _step(
     ]
     batch = list(peers.share(batch))
     tokens, seen = (tensor.to(peers.device) for tensor in batch_of(batch))
-    with _precision(model, regime):
+    with _precision(model, regime.half):
         scores = joined(tokens, seen)
     loss = loss_of(model, scores, batch)
     loss.backward()  # type: ignore[no-untyped-call]
@@ -208,16 +210,16 @@ def _order(count: int, seed: int) -> list[int]:
     return order
 
 
-def _precision(model: Trainable, regime: Regime) -> contextlib.AbstractContextManager[None]:
+def _precision(model: Trainable, half: bool) -> contextlib.AbstractContextManager[None]:
     device = next(model.parameters()).device.type
-    return torch.autocast(device, torch.bfloat16, enabled=regime.half)
+    return torch.autocast(device, torch.bfloat16, enabled=half)
 
 
 def half_precision_pays(device: str) -> bool:
     """Whether products in bfloat16 are faster there: on GPUs from Ampere on, and on processors that have
     them."""
     if device != "cpu":
-        return half() is torch.bfloat16
+        return placement.half() is torch.bfloat16
     times = []
     for dtype in (torch.float32, torch.bfloat16):
         x, weight = torch.ones(256, 512, dtype=dtype), torch.ones(512, 1024, dtype=dtype)
