@@ -96,6 +96,8 @@ def understand(monkeypatch, tmp_path):
         "lsp_server.cli.serve",
         "lsp_server.cli.complete",
         "lsp_server.demo.demo",
+        "lsp_server.host_command.show_status",
+        "lsp_server.host_command.stop",
         "lsp_server.settings_command.show_settings",
         "model_setup.export.export_draft",
         "model_setup.fetch.fetch_model",
