@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -168,3 +169,40 @@ def test_observed_and_teacher_forced_alpha_agree(engine, folder):
     alpha = forced / 12
     assert 0.02 < alpha < 0.98
     assert observed / places == pytest.approx(alpha, abs=4 * (alpha * (1 - alpha) / places) ** 0.5)
+
+
+def cycle(tokens: int, seconds: float, stages: tuple[str, ...]) -> Cycle:
+    spent = {stage: Spent(1, 2, 3, 4, seconds / 2) for stage in stages}
+    tried = [frozenset({"draft2"})] * (tokens - 1) + [frozenset()]
+    return Cycle([7] * tokens, ["draft2"] * (tokens - 1) + ["oracle"], 3, seconds, tried, 1.5, spent)
+
+
+def test_traces_of_parts_make_the_trace_of_the_whole_and_survive_json():
+    cycles = [
+        cycle(2, 0.5, ("draft2", "oracle")),
+        cycle(1, 0.25, ("oracle",)),
+        cycle(4, 1.0, ("draft", "oracle")),
+    ]
+    whole, merged = Trace(), Trace()
+    for one in cycles:
+        whole.add(one)
+        part = Trace()
+        part.add(one)
+        merged.merge(part)
+    assert merged.to_json() == whole.to_json()
+    assert merged.spent["oracle"] == Spent(3, 6, 9, 12, 0.875)
+    again = Trace.from_json(json.loads(json.dumps(whole.to_json())))
+    assert again.to_json() == whole.to_json()
+    assert (again.alpha("draft2"), again.origins["draft"]) == (whole.alpha("draft2"), 0)
+
+
+def test_an_engine_with_another_table_shares_the_model_and_learns_for_itself(engine):
+    other = engine.with_table(None)
+    assert other._oracle is engine._oracle
+    assert other._guessing["draft2"] is not engine._guessing["draft2"]
+    assert other._experience["draft"] is not engine._experience["draft"]
+    texts = [
+        [token for one in each.generate(PROMPT, SamplingParams(20)) for token in one.tokens]
+        for each in (engine, other, engine)
+    ]
+    assert texts[0] == texts[1] == texts[2]
