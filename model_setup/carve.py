@@ -75,6 +75,10 @@ def plan_carving(oracle: Path, counts: NDArray[np.float64]) -> Carving:
     counts: [vocab] how often each token occurs. Kept are the tokens that make up COVERED of all, as long as
     they take no more than half of the size; the rest is for layers, at least one.
 
+    Rather another layer than rare tokens: of Qwen2.5-Coder-0.5B, two layers and 8192 tokens foretold 19.0 %
+    of 815 places first and 34.8 % among four, one layer and 16,384 tokens 16.3 and 29.8 % (both about 1/15;
+    untrained, the head translated on 12 windows).
+
     Raises:
         DraftlineError: it is not a model that the engine runs.
     """
