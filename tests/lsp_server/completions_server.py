@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import ssl
 import threading
@@ -84,7 +85,12 @@ class Handler(BaseHTTPRequestHandler):
         self.event("", "length" if len(text) > room else "stop")
         self.end()
 
-    def hang_up(self) -> None:
+    def until_gone(self) -> None:
+        """Wait for the client to close the connection."""
+        with contextlib.suppress(ConnectionError):
+            while self.connection.recv(1000):
+                pass
+        self.script.hung_up.set()
         self.close_connection = True
 
 
