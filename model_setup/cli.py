@@ -10,14 +10,16 @@ from engine.errors import DraftlineError
 from model_setup import store
 from model_setup.command_line import OneSentenceParser, draftline_version, positive, run_command, seconds
 from model_setup.presets import PRESETS, default_preset, find_preset
-from model_setup.progress import console
+from model_setup.progress import console, say
 
 _USAGE = """\
 model-setup [REPO] [--budget TIME] [--yes] [--dry-run]
        model-setup fetch [--preset NAME] [--from PATH] [--force]
+       model-setup draft [REPO] [--budget TIME]
        model-setup trigram [REPO] [--generate TOKENS [--draft MODEL]]
        model-setup benchmark [REPO] [--budget TIME] [--humaneval]
        model-setup report [REPO]
+       model-setup export TO [REPO]
        model-setup status [REPO]
        model-setup remove [REPO] [--yes]
        model-setup --version"""
@@ -84,6 +86,20 @@ def fetch(arguments: list[str]) -> int:
     return 0
 
 
+def draft(arguments: list[str]) -> int:
+    parser = OneSentenceParser(
+        prog="model-setup draft",
+        description="Train a small model that guesses for the large one, even if it is not expected to pay.",
+    )
+    _add_repository(parser)
+    _add_budget(parser)
+    options = parser.parse_args(arguments)
+    from model_setup.set_up import set_up
+
+    set_up(options.repository, options.budget, only=("draft",))
+    return 0
+
+
 def trigram(arguments: list[str]) -> int:
     parser = OneSentenceParser(prog="model-setup trigram", description="Learn from a repository.")
     _add_repository(parser)
@@ -133,6 +149,26 @@ def report(arguments: list[str]) -> int:
     return 0
 
 
+def export(arguments: list[str]) -> int:
+    parser = OneSentenceParser(
+        prog="model-setup export",
+        description="Write the draft that was trained in a repository as a model for transformers and vLLM.",
+    )
+    parser.add_argument("to", type=Path, metavar="TO", help="a folder that is not there yet")
+    _add_repository(parser)
+    options = parser.parse_args(arguments)
+    root = store.repository_root(options.repository)
+    draft = store.trained_draft(root, default_preset().name)
+    if draft is None:
+        raise DraftlineError(f"No draft was trained in {root}; run `model-setup draft` there first.")
+    from model_setup.export import export_draft
+
+    speculative_config = export_draft(draft, options.to)
+    say(f"The draft is in {options.to}; for vLLM:")
+    print(f"--speculative-config '{speculative_config}'")
+    return 0
+
+
 def status(arguments: list[str]) -> int:
     parser = OneSentenceParser(
         prog="model-setup status", description="What is installed and learned, how large and how old it is."
@@ -174,9 +210,11 @@ def _may_ask() -> bool:
 
 _COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "fetch": fetch,
+    "draft": draft,
     "trigram": trigram,
     "benchmark": benchmark,
     "report": report,
+    "export": export,
     "status": status,
     "remove": remove,
 }

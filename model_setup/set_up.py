@@ -42,7 +42,7 @@ def set_up(
         found = look_at(folder)
         say(f"{found.root}: {found.report}. {found.held_out_files} files are held out, to measure on.")
         record = Record(found.root)
-        setup = Setup(found, default_preset(), Rates(GUESSES), record, humaneval)
+        setup = Setup(found, default_preset(), Rates(GUESSES), record, humaneval, "draft" in only, budget)
         every = [step for step in steps(setup) if not only or step.name in only]
         planned = plan(every, record, budget)
         for line in describe(every, planned, budget):

@@ -5,17 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from engine.tokenizer import Tokenizer
 from model_setup import store
 from model_setup.presets import Preset
-from model_setup.progress import console, count_progress
+from model_setup.progress import console, count_progress, fraction_progress
 from model_setup.record import Rates, Record
 from model_setup.survey import Survey
 from model_setup.walk import Made, Step
+
+if TYPE_CHECKING:  # brings in torch
+    from model_setup.draft_plan import DraftPlan
 
 FETCH, COUNT, WRITE = "fetched bytes", "counted characters", "written tokens"
 # A second, until this machine has done it itself. Fetching: a common line. The others: one of two cores of a
@@ -24,23 +28,35 @@ GUESSES = {FETCH: 10e6, COUNT: 1e6, WRITE: 37}
 CHARACTERS_PER_TOKEN = 3  # at least, in code
 WRITING_SECONDS = 60.0
 MOST_WRITTEN = 120_000_000  # tokens, as many as the paper's
+LEAST_WRITTEN = 100_000  # 20,486 gained nothing, see `model_setup.trigram`
+COUNTING_SECONDS = 3.0  # of counting, however little there is to count
 MEASURING_SECONDS, MOST_MEASURING = 240.0, 900.0
 
 
 @dataclass(frozen=True)
 class Setup:
     """What the steps share: the repository as it is now, the model that it is set up for, and what is known
-    of this machine. The tokenizer and what is named after it are there once the model was fetched."""
+    of this machine. The tokenizer and what is named after it are there once the model was fetched.
+
+    draft_at_any_price: train a draft even if decoding is not expected to gain enough by it.
+    """
 
     survey: Survey
     preset: Preset
     rates: Rates
     record: Record
     humaneval: bool = False
+    draft_at_any_price: bool = False
+    budget: float | None = None
 
     @property
     def model(self) -> Path:
         return store.model_directory(self.preset.name)
+
+    @property
+    def model_hash(self) -> str:
+        manifest = store.read_manifest(self.model)
+        return "" if manifest is None else str([entry["sha256"] for entry in manifest["files"].values()])
 
     @cached_property  # reading it takes most of a second
     def tokenizer(self) -> Tokenizer:
@@ -69,9 +85,11 @@ class Setup:
 
 
 def steps(setup: Setup) -> list[Step]:
+    draft = draft_step(setup)
     return [
         fetch_step(setup),
-        generate_step(setup),
+        draft,
+        generate_step(setup, with_draft=draft.fills and not draft.why_not),
         trigram_step(setup),
         benchmark_step(setup),
         report_step(setup),
@@ -99,17 +117,69 @@ def fetch_step(setup: Setup) -> Step:
     )
 
 
-def generate_step(setup: Setup) -> Step:
+def draft_step(setup: Setup) -> Step:
+    """Before the model is there nobody knows what draft it could have: that is looked into after fetching."""
+    planned = draft_plan(setup.model) if _is_fetched(setup) else None
+
+    def run(seconds: float) -> Made:
+        from model_setup.draft import make_draft  # brings in torch
+
+        known = planned or draft_plan(setup.model)
+        if not (known.pays or setup.draft_at_any_price):
+            return Made((), f"not made, for {known.why}")
+        directory = store.draft_directory(setup.survey.root, setup.preset.name)
+        with fraction_progress() as progress:
+            report = make_draft(setup.survey.root, setup.model, directory, seconds or known.seconds, progress)
+        outcome = (
+            "the older one foretells better, and stays" if report.outcome == "older is better" else "made"
+        )
+        return Made((directory,), f"{outcome}; {report.before}, now {report.after}")
+
+    step = Step(
+        "draft",
+        "train a draft, if that pays here",
+        input=lambda: {
+            "the code": setup.survey.learned,
+            "the held-out code": setup.survey.held_out,
+            "the model": setup.model_hash,
+        },
+        run=run,
+        seconds=1,
+        after=("fetch",),
+    )
+    if planned is None:
+        return step
+    return replace(
+        step,
+        what=f"train a draft of {planned.parameters / 1e6:.0f}M parameters",
+        seconds=planned.seconds,
+        fills=True,
+        least=60,
+        most=10 * planned.seconds,
+        why_not="" if planned.pays or setup.draft_at_any_price else planned.why,
+    )
+
+
+def draft_plan(oracle: Path) -> DraftPlan:
+    from model_setup.draft_plan import draft_plan  # brings in torch
+
+    return draft_plan(oracle)
+
+
+def generate_step(setup: Setup, with_draft: bool) -> Step:
+    """with_draft: whether there will be one to write."""
+
     def run(seconds: float) -> Made | None:
         from model_setup.repository import generate_text  # brings in torch
 
         with count_progress("Writing", "tokens") as update:
             expected = round(seconds * setup.rates[WRITE])
-            began = time.monotonic()
-            first: list[int] = []
+            first = began = 0.0
 
             def on_progress(done: int) -> None:
-                first.append(done)
+                nonlocal first, began
+                if not first:  # from here on, for loading the model took a while
+                    first, began = done, time.monotonic()
                 update(done, max(expected, done))
 
             done = generate_text(
@@ -118,7 +188,7 @@ def generate_step(setup: Setup) -> Step:
         if done == 0:
             return None
         if first:
-            setup.rates.note(WRITE, done - first[0], time.monotonic() - began)
+            setup.rates.note(WRITE, done - first, time.monotonic() - began)
         return Made((setup.written,), f"{done:,} tokens that {setup.author.name} wrote")
 
     return Step(
@@ -131,6 +201,21 @@ def generate_step(setup: Setup) -> Step:
         least=20,
         most=MOST_WRITTEN / setup.rates[WRITE],
         after=("fetch", "draft"),
+        why_not="" if with_draft else _why_not_write(setup),
+    )
+
+
+def _why_not_write(setup: Setup) -> str:
+    """Why the model itself, without a draft, had better write nothing."""
+    from engine.placement import placements  # brings in torch
+
+    rate = setup.rates[WRITE]
+    written = rate * (setup.budget or WRITING_SECONDS)
+    if setup.draft is not None or placements("auto", "auto")[0].device != "cpu" or written >= LEAST_WRITTEN:
+        return ""
+    return (
+        f"without a draft about {rate:,.0f} tokens a second can be written, and 20,000 gained nothing where "
+        "that was measured"
     )
 
 
@@ -149,7 +234,8 @@ def trigram_step(setup: Setup) -> Step:
             report = build_repository_trigram(
                 setup.survey.root, setup.tokenizer, setup.table, setup.general, progress, setup.written
             )
-        setup.rates.note(COUNT, size, time.monotonic() - began)
+        if size > 2e6:  # else it took COUNTING_SECONDS
+            setup.rates.note(COUNT, size, time.monotonic() - began)
         return Made(
             (setup.table,),
             f"{report.tokens:,} tokens of the repository, {report.written_tokens:,} written by the model and "
@@ -173,7 +259,7 @@ def trigram_step(setup: Setup) -> Step:
         "count the repository's trigrams",
         input=current,
         run=run,
-        seconds=characters() / setup.rates[COUNT],
+        seconds=COUNTING_SECONDS + characters() / setup.rates[COUNT],
         after=("fetch", "generate"),
     )
 
@@ -208,7 +294,7 @@ def benchmark_step(setup: Setup) -> Step:
         draft, table = setup.draft, setup.table
         return {
             "the held-out code": setup.survey.held_out,
-            "the model": setup.tokenizer.fingerprint,
+            "the model": setup.model_hash,
             "the draft": _hash_of(draft / store.MANIFEST) if draft else "",
             "the table": _hash_of(table),
             "the prompts": "with HumanEval" if setup.humaneval else "",

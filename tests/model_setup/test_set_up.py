@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -35,8 +37,43 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TinyIndex:
     monkeypatch.setattr("model_setup.trigram.general_texts", lambda: iter([FILE]))
     monkeypatch.setattr(generated_text, "LENGTH", 6)
     monkeypatch.setattr(steps, "MOST_WRITTEN", 20)
+    monkeypatch.setattr(steps, "LEAST_WRITTEN", 0)
+    monkeypatch.setattr(steps, "draft_plan", lambda _oracle: Plan(pays=False))
     fetch_model(index.preset, index.gguf)
     return index
+
+
+@dataclass
+class Plan:
+    """What `model_setup.draft_plan` says, as far as the command asks."""
+
+    pays: bool
+    parameters: int = 20_000_000
+    seconds: float = 480.0
+    why: str = "decoding is expected to become 1.02 times as fast, which is too little"
+
+
+@dataclass
+class Report:
+    outcome: str
+    before: str = "top 4: 40 %"
+    after: str = "top 4: 60 %"
+
+
+@pytest.fixture
+def drafts(monkeypatch: pytest.MonkeyPatch, index: TinyIndex) -> list[float]:
+    """Drafts pay, and are a copy of the model; the seconds that each was given."""
+    given: list[float] = []
+
+    def make_draft(_root, oracle, directory, seconds, _progress):
+        given.append(seconds)
+        shutil.copytree(oracle, directory, dirs_exist_ok=True)
+        store.write_manifest(directory, source="a test", source_sha256="")
+        return Report("made")
+
+    monkeypatch.setattr(steps, "draft_plan", lambda _oracle: Plan(pays=True))
+    monkeypatch.setattr("model_setup.draft.make_draft", make_draft)
+    return given
 
 
 @pytest.fixture
@@ -81,6 +118,50 @@ def test_one_command_does_it_all_and_a_second_one_nothing(run, repository):
     assert code == 0
     assert err.endswith("Nothing is left to do.")
     assert table(repository).stat().st_mtime_ns == stamp
+
+
+def test_no_draft_is_trained_where_it_does_not_pay_unless_asked_for(run, repository, monkeypatch, drafts):
+    monkeypatch.setattr(steps, "draft_plan", lambda _oracle: Plan(pays=False))
+    _, _, err = run(repository)
+    assert "draft not here: decoding is expected to become 1.02 times as fast, which is too little" in err
+    assert drafts == []
+    assert run("draft", repository, "--budget", "5m")[0] == 0
+    assert drafts == [pytest.approx(300, abs=1)]
+
+
+def test_without_a_draft_a_processor_writes_nothing_unless_it_has_much_time(run, repository, monkeypatch):
+    monkeypatch.setattr(steps, "LEAST_WRITTEN", 100_000)
+    _, _, err = run(repository)
+    assert "generate not here: without a draft about 37 tokens a second can be written" in err
+    assert "tokens that tiny wrote" not in err
+    assert "let the model write" in run(repository, "--budget", "10h")[2]
+
+
+def test_a_draft_writes_what_is_counted_and_is_not_trained_twice(run, repository, drafts):
+    _, _, err = run(repository)
+    assert "train a draft of 20M parameters: about 8 min" in err
+    assert "draft: made; top 4: 40 %, now top 4: 60 %" in err
+    assert drafts == [480.0]
+    assert run(repository)[2].endswith("Nothing is left to do.")
+    assert store.trained_draft(repository, "tiny") is not None
+    _, out, _ = run("status", repository)
+    assert "draft: repository-" in out
+    (repository / "module_0.py").write_text("changed = True\n", encoding="utf-8")
+    run(repository)
+    assert len(drafts) == 2
+
+
+def test_a_draft_is_thought_of_once_the_model_is_there(run, repository, drafts):
+    shutil.rmtree(store.model_directory("tiny"))
+    _, _, err = run(repository)
+    assert "draft train a draft, if that pays here" in err
+    assert drafts == [480.0]
+
+
+def test_without_a_draft_there_is_none_to_export(run, repository, tmp_path):
+    code, _, err = run("export", tmp_path / "to", repository)
+    assert code == 2
+    assert "No draft was trained in" in err
 
 
 def test_a_change_is_learned_and_nothing_else_is_done(run, repository):
@@ -218,6 +299,7 @@ def test_a_second_run_waits_for_the_first(run, repository, capsys):
 KILLED = """
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from model_setup import generated_text, presets, set_up, steps, trigram
 tiny = presets.Preset("tiny", "", "", 1, "", 1, presets.PRESETS["smollm2-135m"].carriers)
 presets.PRESETS["tiny"] = tiny
@@ -225,6 +307,8 @@ set_up.default_preset = lambda: tiny
 generated_text.LENGTH = 6
 trigram.general_texts = lambda: iter(["x = 1\\n"])
 steps.MOST_WRITTEN = 10**9
+steps.LEAST_WRITTEN = 0
+steps.draft_plan = lambda oracle: SimpleNamespace(pays=False, parameters=1, seconds=1.0, why="")
 set_up.set_up(Path(sys.argv[1]))
 """
 
