@@ -81,6 +81,7 @@ class DraftReport:
     tokens: int
     asked: int
     windows: int
+    processes: int
     steps: int
     seconds: float
     before: Recall
@@ -186,7 +187,8 @@ class _Making:
         goes_on = older if said.get("oracle") == self._identity else None
         kind, model = self._model(goes_on, said, learned, examples)
         device = self._peers.device
-        regime = Regime(seconds, RATES[kind], BATCH[self._placement.device], half=half_precision_pays(device))
+        (half,) = self._peers.agree([float(half_precision_pays(device))])
+        regime = Regime(seconds, RATES[kind], BATCH[self._placement.device], half=bool(half))
         state = TrainingState(self._unfinished / "training.safetensors", f"{key} {kind} {goes_on is None}")
         trained = train(
             model, Examples(examples), judged_examples, regime, state, self._peers, self._report, self._cancel
@@ -205,6 +207,7 @@ class _Making:
             tokens=model.said,
             asked=sum(example.predictions is not None for example in examples),
             windows=len(windows),
+            processes=self._peers.count,
             steps=trained.steps,
             seconds=time.perf_counter() - self._started,
             before=trained.before,
