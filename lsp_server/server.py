@@ -141,7 +141,7 @@ class DraftlineServer(LanguageServer):
         """A suggestion failed. The first time for lack of the GPU's memory, we move to the CPU."""
         if isinstance(error, Left):
             logger.info("a suggestion was under way when the host left")
-        elif isinstance(error, OutOfMemory) and self.settings.device != "cpu":
+        elif isinstance(error, OutOfMemory) and self._may_move_to_the_cpu():
             logger.warning("%s", error)
             self.tell(NO_ROOM, types.MessageType.Warning)
             self.instead = {"device": "cpu", "weights": "auto"}
@@ -153,6 +153,10 @@ class DraftlineServer(LanguageServer):
         else:
             logger.error("a suggestion failed", exc_info=error)
             self.tell("A suggestion failed because of an error in draftline; see its log file.")
+
+    def _may_move_to_the_cpu(self) -> bool:
+        worker = self.engine.worker
+        return self.settings.device != "cpu" and not (worker and worker.writer.device == "cpu")
 
     @property
     def shutting_down(self) -> bool:

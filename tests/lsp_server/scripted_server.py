@@ -4,9 +4,10 @@ JSON: ``answers`` maps the end of a prefix to what the model writes (the longest
 writes one of a list, by the seed; at ``CRASH`` it fails, at ``FULL`` the GPU's memory is full, and at
 ``LENGTH`` it writes the prompt's length in characters. ``delay`` is the seconds each cycle takes; ``load``
 is ``ok``, ``slow`` (a second), ``never`` or the sentence it fails with. ``battery``: whether the machine
-runs on one. ``notice`` is the engine's. ``log`` is a file that takes a line for each generation that ends:
-how many tokens it came to (a prompt that is only read leaves none). ``tokens_per_cycle`` may be left out
-and is 1 then: the first of each cycle is the oracle's, the others draft2's.
+runs on one. ``notice`` is the engine's, ``device`` is where it runs unless it was told to take the CPU.
+``log`` is a file that takes a line for each generation that ends: how many tokens it came to (a prompt that
+is only read leaves none). ``tokens_per_cycle`` may be left out and is 1 then: the first of each cycle is the
+oracle's, the others draft2's.
 """
 
 from __future__ import annotations
@@ -80,6 +81,7 @@ def main() -> None:
         nonlocal engine
         engine = LoggingEngine(script, delay=given["delay"], tokens_per_cycle=step, log=given["log"])
         engine.notice = given.get("notice", "")
+        engine.device = "cpu" if settings.device == "cpu" else given.get("device", "cpu")
         engine.name = settings.model or engine.name
         return Completer(EngineWriter(engine))
 

@@ -167,6 +167,7 @@ async def session(
     delay: float = 0.0,
     load: str = "ok",
     notice: str = "",
+    device: str = "cpu",
     encodings: list[str] | None = None,
     options: Any = None,
     progress: bool = False,
@@ -183,7 +184,8 @@ async def session(
     configuration: what the client says is set when it is asked, if it can be. battery: whether the machine
     runs on one. The process has ended when it is left.
     """
-    script = {"answers": answers or {}, "delay": delay, "load": load, "notice": notice, "battery": battery}
+    script = {"answers": answers or {}, "delay": delay, "load": load, "notice": notice}
+    script |= {"battery": battery, "device": device}
     script["log"] = str(home / "generations")
     command = command or ["-m", "tests.lsp_server.scripted_server", json.dumps(script)]
     it = Session()

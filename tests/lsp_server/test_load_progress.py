@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lsp_server.server import NO_ROOM
 from tests.lsp_server.session import live, session
 
@@ -18,7 +20,7 @@ async def test_where_the_first_choice_had_no_room_that_is_told_once(tmp_path):
 
 @live
 async def test_when_the_gpu_s_memory_is_full_the_cpu_takes_over_and_that_is_told_once(tmp_path):
-    async with session(tmp_path, {"a": "FULL", "b": "ok"}, progress=True) as it:
+    async with session(tmp_path, {"a": "FULL", "b": "ok"}, device="cuda", progress=True) as it:
         it.open("a\nb")
         assert await it.inline(0, 1) == []
         assert (await it.ready())["state"] == "ready"
@@ -29,10 +31,11 @@ async def test_when_the_gpu_s_memory_is_full_the_cpu_takes_over_and_that_is_told
     assert [value["kind"] for value in it.progress if value["kind"] != "report"] == ["begin", "end"] * 2
 
 
+@pytest.mark.parametrize("chosen", ["cpu", "auto"])
 @live
-async def test_on_the_cpu_a_full_memory_is_a_failure_like_others(tmp_path):
+async def test_on_the_cpu_a_full_memory_is_a_failure_like_others(tmp_path, chosen):
     sentence = "The GPU's memory is full: close what else uses it."
-    async with session(tmp_path, {"a": "FULL", "b": "ok"}, options={"device": "cpu"}) as it:
+    async with session(tmp_path, {"a": "FULL", "b": "ok"}, options={"device": chosen}) as it:
         it.open("a\nb")
         assert [await it.inline(0, 1) for _ in range(2)] == [[], []]
         (item,) = await it.inline(1, 1)
