@@ -18,6 +18,7 @@ from pygls.uris import to_fs_path
 
 from lsp_server.context import ContextSource
 from lsp_server.exclusions import Exclusions
+from lsp_server.hosted import remote_engine
 from lsp_server.load_progress import load, wake
 from lsp_server.prompt_budget import Budget
 from lsp_server.settings import Settings
@@ -111,7 +112,9 @@ def use(ls: DraftlineServer, settings: Settings) -> None:
         ls.completions.use(settings)
     if any(getattr(before, name) != getattr(settings, name) for name in _CONTEXT):
         _follow_anew(ls)
-    if settings.enabled and (ls.engine.state == "new" or not settings.loads_like(ls.loaded)):
+    shared = remote_engine(ls.engine.worker) is not None
+    other_idle = shared and settings.idle_minutes != ls.loaded.idle_minutes  # the host is to hear of it
+    if settings.enabled and (ls.engine.state == "new" or not settings.loads_like(ls.loaded) or other_idle):
         ls.loaded = settings
         ls.completions.start(load(ls))
     tell_status(ls)

@@ -31,6 +31,7 @@ MOST_CLIENTS = 64
 MOST_JOBS = 16  # of one client that have not ended
 _MOST_UNREAD = 4096  # packets that a client has not taken, after which it is given up
 _WAIT_FOR_LOCK = 5.0  # seconds: a host that is leaving takes a moment
+_LAST_SECONDS = 5.0  # for what is under way when the host is stopped
 _FAREWELL = 0.5  # seconds for a client to take its last packets
 _ERROR = "A suggestion failed because of an error in draftline; see the log file of its engine."
 _LOAD_ERROR = (
@@ -115,11 +116,20 @@ class Host:
         return 0
 
     def stop(self) -> None:
-        """Leave at once; from any thread."""
+        """Leave at once; from any thread. A model that is being loaded cannot be waited for."""
         self._leaving = self._leaving or "stopped"
+        last = threading.Timer(_LAST_SECONDS, self._end)
+        last.daemon = True
+        last.start()
         for client in self._all():
             self._schedule.cancel(client)
         self._schedule.wake()
+
+    def _end(self) -> None:
+        logger.warning("ended in the middle of its work")
+        for name in ("host", "starts", "loading"):
+            self._place.forget(name)
+        os._exit(0)
 
     # The door
 

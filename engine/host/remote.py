@@ -65,6 +65,8 @@ def open_engine(
         except Left as left:
             logger.warning("the host left while it was asked for a model: %s", left.reason)
             line.close()
+            if left.reason == "full":
+                raise Unreachable("Too many editor windows use Draftline's engine; close some.") from left
         except BaseException:
             line.close()
             raise

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import shutil
 import statistics
 import tempfile
 import time
@@ -113,13 +114,15 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--only-socket", action="store_true")
     args = parser.parse_args()
-    models, tables = store.home() / "models", store.home() / "trigrams" / "general"
+    users = store.home()
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder) / "home"
         home.mkdir()
-        (home / "models").symlink_to(models)
+        (home / "models").symlink_to(users / "models")
         (home / "trigrams").mkdir()
-        (home / "trigrams" / "general").symlink_to(tables)
+        (home / "trigrams" / "general").symlink_to(users / "trigrams" / "general")
+        if (users / "step_times.json").exists():
+            shutil.copy(users / "step_times.json", home)
         os.environ["DRAFTLINE_HOME"] = str(home)
         desk = Desk(home)
         desk.place = Place.of(home, draftline_version())

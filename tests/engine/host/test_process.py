@@ -218,6 +218,21 @@ def test_stopping_tells_the_clients_even_in_the_middle_of_a_request(desk):
     until(lambda: desk.process is None)
 
 
+def test_a_host_that_is_loading_is_not_waited_for_when_it_is_stopped(desk):
+    model = desk.model(load_seconds=1000)
+    with ThreadPoolExecutor(1) as pool:
+        opening = pool.submit(desk.open, model)
+        until(lambda: loads(model))
+        process = desk.process
+        desk.command[:] = ["-c", "import sys; sys.exit('no more')"]
+        line = find(desk.place)
+        assert line is not None
+        line.send(wire.pack(wire.Stop()))
+        until(lambda: not psutil.pid_exists(process))
+        with pytest.raises(Unreachable):
+            opening.result(60)
+
+
 # Crashes
 
 
