@@ -46,8 +46,9 @@ def binaries() -> dict[str, str]:
 class Neovim:
     """The editor. Lines and columns of the screen count from 0."""
 
-    def __init__(self, nvim: Any, log: Path, file: Path) -> None:
+    def __init__(self, nvim: Any, log: Path, file: Path, patience: float) -> None:
         self.file = file
+        self._patience = patience
         self._nvim = nvim
         self._log = log
 
@@ -97,7 +98,7 @@ class Neovim:
         return str(self.lua("return vim.fn.execute('messages')"))
 
     def wait(self, happened: Callable[[], object], what: str) -> None:
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + self._patience
         while not happened():
             if time.monotonic() > end:
                 screen = "\n".join(self.screen())
@@ -175,6 +176,7 @@ def neovim(
     plain: bool = False,
     wait: bool = True,
     size: tuple[int, int] = (60, 14),
+    patience: float = PATIENCE,
 ) -> Iterator[Neovim]:
     """Neovim with a file open in insert mode's beginning, and a server that gives ``answers``.
 
@@ -216,7 +218,7 @@ def neovim(
     with _environment(environment):
         nvim = pynvim.attach("child", argv=started)
     try:
-        editor = Neovim(nvim, log, folder / file)
+        editor = Neovim(nvim, log, folder / file, patience)
         if wait:
             editor.wait_for_state("ready")
         yield editor

@@ -84,10 +84,12 @@ def test_escape_dismisses_it(vscode, window):
     assert it.saved("a.py") == "def add(a, b):\n    "
 
 
-def test_typing_what_it_says_keeps_it_and_undo_takes_it_back(vscode, window):
+def test_typing_what_it_says_keeps_it_without_asking_the_model_and_undo_takes_it_back(vscode, window):
     it = with_suggestion(vscode, window)
+    before = settled(vscode)  # what would follow the suggestion is computed ahead
     it.type("retu")
     it.wait_for_ghost("rn a + b")
+    assert settled(vscode) == before
     it.press("Tab")
     it.wait_for_no_ghost()
     it.press("Control+z")
@@ -136,6 +138,12 @@ def test_it_goes_on_from_what_the_popup_has_selected(vscode, window):
     it.page.wait_for_selector(".suggest-widget.visible .monaco-list-row.focused")
     it.wait_for_ghost("(text)")
     it.picture("popup")
+    it.press("Tab")
+    wait("the popup to close", lambda: not it.page.locator(".suggest-widget.visible").count())
+    if it.ghost():  # Tab took the popup's item alone
+        it.press("Tab")
+    it.wait_for_no_ghost()
+    assert it.saved("a.py") == "loads_all = 1\nloads_all(text)"
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"], ids=["LF", "CRLF"])
@@ -148,6 +156,14 @@ def test_lines_and_wide_characters_before_it_do_not_shift_it(vscode, window, lin
     it.press("Tab")
     it.wait_for_no_ghost()
     assert it.saved("a.py") == f"{before}'😀'; s = '🙂'{line_end}t = '漢字'"
+
+
+def settled(vscode: VSCode) -> int:
+    """How often the model was asked, once nothing is under way any more."""
+    before = -1
+    while before != (before := vscode.generations()):
+        time.sleep(SILENT)
+    return before
 
 
 def assert_nothing_is_asked(it: Window) -> None:
@@ -276,8 +292,19 @@ def test_an_accepted_suggestion_shows_who_proposed_each_token(vscode, window):
     coloured = wait("colours", lambda: _backgrounds(it))
     it.picture("origins")
     assert len(set(coloured)) == 2  # the oracle's and draft2's
+    assert sorted(_legend(it)) == ["draft 0", "draft2 9", "oracle 3"]  # in the order that the editor likes
     it.type("\n")
-    wait("them to leave", lambda: not _backgrounds(it))
+    wait("them to leave", lambda: not _backgrounds(it) and not _legend(it))
+
+
+def _legend(it: Window) -> list[str]:
+    """What stands behind the text to say what the colours mean."""
+    script = """() => [...document.querySelectorAll('.view-line span')]
+        .map(e => getComputedStyle(e, '::after').content)
+        .filter(text => text.startsWith('"'))
+        .map(text => text.slice(1, -1))"""
+    texts: list[str] = it.page.evaluate(script)
+    return [text.replace("\xa0", " ").strip() for text in texts]
 
 
 def _backgrounds(it: Window) -> list[str]:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Locator, Page
+    from playwright.sync_api import Browser, Locator, Page
 
 ROOT = Path(__file__).parents[2]
 EXTENSION = ROOT / "editors" / "vscode"
@@ -314,9 +314,15 @@ def browser() -> Iterator[Callable[[], Page]]:
     with sync_playwright() as playwright:
         it = playwright.chromium.launch(executable_path=chromium(), args=_CHROMIUM)
         try:
-            yield lambda: it.new_page(viewport={"width": 1100, "height": 700})
+            yield lambda: _new_page(it)
         finally:
             it.close()
+
+
+def _new_page(it: Browser) -> Page:
+    page = it.new_page(viewport={"width": 1100, "height": 700})
+    page.set_default_timeout(PATIENCE * 1000)
+    return page
 
 
 def _write_wheel(path: Path, program: Path) -> None:
