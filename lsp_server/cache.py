@@ -30,6 +30,11 @@ class Known:
     suggestions: tuple[Suggestion, ...]
     several: bool = False
 
+    @property
+    def nothing_yet(self) -> bool:
+        """Whether the model was stopped before it had written anything to show."""
+        return self.suggestions[0].cut and not self.suggestions[0].text
+
     def after(self, typed: str) -> Known | None:
         """What is left of those that begin with ``typed``; None if nothing is."""
         left = [one.after(typed) for one in self.suggestions if one.text.startswith(typed)]

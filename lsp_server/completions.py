@@ -107,6 +107,10 @@ class Completions:
                 return []
             settings = self._settings
             known = await self._at_work(self._computed(asked, known, end))
+            if known and known.nothing_yet and self._pace.is_turn(asked.uri, turn):
+                # some editors never ask again for the same place, so whoever still waits waits on
+                end = time.monotonic() + self._seconds(invoked=True)
+                known = await self._at_work(self._computed(asked, None, end))
             if known is None or not self._pace.is_turn(asked.uri, turn):
                 return []
             self._keep(asked, known, settings)
@@ -258,8 +262,7 @@ class Completions:
 
     def _keep(self, asked: Asked, known: Known, settings: Settings) -> None:
         """Remember what was computed by these settings, if they still hold."""
-        first = known.suggestions[0]
-        if settings == self._settings and (first.text or not first.cut):
+        if settings == self._settings and not known.nothing_yet:
             self._cache.put(asked.uri, window_of(asked.lines, asked.cursor), known)
 
     def _read_ahead(self, asked: Asked, end: float) -> None:

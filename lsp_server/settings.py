@@ -92,7 +92,8 @@ TABLE: dict[str, Setting] = {
     ),
     "time_limit": Setting(
         whole(100, 60_000),
-        "milliseconds after which a suggestion is shown as far as it got; twice that if it was asked for",
+        "milliseconds after which a suggestion is shown as far as it got; twice that if it was asked for, "
+        "and if there is nothing yet",
         project=True,
     ),
     "max_tokens": Setting(whole(1, 512), "tokens that a suggestion has at most", project=True),

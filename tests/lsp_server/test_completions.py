@@ -348,6 +348,16 @@ async def test_what_was_not_even_begun_in_time_is_computed_ahead(desk):
     assert len(desk.engine.asked) == asked
 
 
+@at_desk({"x = ": "foo()"}, "x = ", delay=0.3)
+async def test_who_waits_for_a_model_that_has_not_begun_in_time_waits_on_and_is_shown_what_there_is_then(
+    desk,
+):
+    desk.completions.use(Settings(time_limit=200))
+    (text,) = await desk.suggest()
+    assert text
+    assert "foo()".startswith(text)
+
+
 @at_desk({"x = ": ENDLESS, "y": "ok"}, "x = ", delay=0.01)
 async def test_a_change_ends_the_generation_and_its_request_is_answered(desk):
     request = asyncio.ensure_future(desk.suggest())
