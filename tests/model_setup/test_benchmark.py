@@ -196,14 +196,15 @@ def test_results_are_the_same_after_a_round_trip_through_json(results):
 @pytest.mark.slow
 def test_the_real_model_writes_the_same_text_in_every_staged_setting(default_model, tmp_path):
     tokenizer = Tokenizer(default_model / "tokenizer.json")
-    code = Path(benchmark.__file__).read_text(encoding="utf-8")
+    code = "\n".join(LINES[:20])  # a short prompt: seconds, not half a minute
     counts = count([np.array(tokenizer.encode(code), dtype=np.uint32)], tokenizer.vocab_size)
     write_counts(tmp_path / "general", counts, tokenizer.vocab_size, tokenizer.fingerprint)
     repository = tmp_path / "shop"
     repository.mkdir()
     (repository / KEPT).write_text(code, encoding="utf-8")
-    results = measure(repository, default_model, general=tmp_path / "general", prompts=1, tokens=16)
+    results = measure(repository, default_model, general=tmp_path / "general", prompts=1, tokens=12)
     for setting in results.settings:
         figures = results.figures("repository", setting)
         assert setting.name.startswith("standard") or figures.differing == 0
-        assert sum(len(text) for text, _ in figures.outcomes[0].pieces) > 16, "more characters than tokens"
+    pieces_of_plain = results.prompts[0].outcomes[0].pieces
+    assert sum(len(text) for text, _ in pieces_of_plain) > len(pieces_of_plain) > 0
