@@ -3,9 +3,9 @@
     python -m tests.benchmarks.exactness FOLDER [--weights int8 --weights fp32] [--output FILE] [--limit N]
     python -m tests.benchmarks.exactness FOLDER --seeds 200
 
-Decodes HumanEval's 164 prompts and 50 fill-in-the-middle prompts from the Python files in FOLDER greedily
-in plain, standard (a chain of 5 guesses of the trigram) and staged mode. With --seeds it samples instead,
-plain and staged, with so many seeds at each of 12 settings of temperature and filter.
+Decodes HumanEval's 164 prompts and, if the model can, 50 fill-in-the-middle prompts from the Python files in
+FOLDER greedily in plain, standard (a chain of 5 guesses of the trigram) and staged mode. With --seeds it
+samples instead, plain and staged, with so many seeds at each of 12 settings of temperature and filter.
 
 A text that differs is printed with the place of the first difference and the gap there: between the two
 tokens that the oracle likes best, in logits (noise included, where it samples). With --output every text is
@@ -150,10 +150,9 @@ def check(weights: str, args: argparse.Namespace) -> int:
         "torch": str(torch.__version__),
     }
     once = partial(decode_once, engine, Journal(args.output), made_of)
-    kinds = {
-        "HumanEval": humaneval_prompts(engine.tokenizer)[: args.limit],
-        "FIM": fim_prompts(args.folder, FIM_PROMPTS, engine)[: args.limit],
-    }
+    kinds = {"HumanEval": humaneval_prompts(engine.tokenizer)[: args.limit]}
+    if "<|fim_prefix|>" in engine.tokenizer.special:
+        kinds["FIM"] = fim_prompts(args.folder, FIM_PROMPTS, engine)[: args.limit]
     if args.seeds:
         prompts = [prompt for kind in kinds.values() for prompt in kind]
         tokens = args.tokens or SAMPLED_TOKENS
