@@ -53,7 +53,8 @@ class Placement:
         """
         size = parameters * WEIGHT_BYTES[self.weights]
         if self.device == "cpu":
-            return size + SPARE_BYTES_CPU <= psutil.virtual_memory().available
+            available: int = psutil.virtual_memory().available
+            return size + SPARE_BYTES_CPU <= available
         free, _ = torch.cuda.mem_get_info()
         return size + SPARE_BYTES <= free
 
