@@ -26,6 +26,10 @@ from engine.reader import Reader
 # that, and a second a day is not felt; a cleverer rule would have to tell a busy machine from a slow one.
 KEPT_SECONDS = 24 * 3600
 MOST_REPEATS = 3
+FORGOTTEN_SECONDS = 30 * KEPT_SECONDS
+# Of the processor time that its threads could have had an undisturbed measurement gets 0.99 (two cores, and
+# threads that spin while they wait), one beside two busy processes 0.50.
+UNDISTURBED = 0.9
 
 
 def recall_or_measure(
@@ -41,10 +45,11 @@ def recall_or_measure(
     weights, device: how the model is held and where. path: None measures every time. settled: called before
     measuring, waits until the machine does nothing else. What cannot be read there, is old, or was measured
     on another machine is measured anew; that it cannot be written is no error. Times that cannot be true are
-    measured a few times more, and the shortest taken; if they still cannot, they are not kept.
+    measured a few times more, and the shortest taken. If they still cannot, or if others had the cores
+    meanwhile, they are not kept, and old ones are better.
     """
     if path is None:
-        return _measured(reader, rows, settled)
+        return _measured(reader, rows, device, settled)[0]
     key = {
         "processor": processor(),
         "threads": torch.get_num_threads(),
@@ -55,19 +60,32 @@ def recall_or_measure(
         "rows": list(rows),
     }
     entries = _read(path)
-    for entry in entries:
-        if entry["key"] == key:
-            return StepTimes(tuple(rows), tuple(entry["seconds"]), entry["text"], tuple(entry["growth"]))
-    times = _measured(reader, rows, settled)
-    if _can_be_true(times.seconds):
+    kept = next((entry for entry in entries if entry["key"] == key), None)
+    if kept is not None and time.time() - kept["measured"] < KEPT_SECONDS:
+        return _times(kept)
+    times, good = _measured(reader, rows, device, settled)
+    if not good and kept is not None:
+        return _times(kept)
+    if good:
+        entries = [entry for entry in entries if entry is not kept]
         found = {"seconds": list(times.seconds), "text": times.text, "growth": list(times.growth)}
         entries.append({"key": key, "measured": time.time(), **found})
         _write(path, entries)
     return times
 
 
-def _measured(reader: Reader, rows: Sequence[int], settled: Callable[[], None]) -> StepTimes:
+def _times(entry: dict[str, Any]) -> StepTimes:
+    return StepTimes(
+        tuple(entry["key"]["rows"]), tuple(entry["seconds"]), entry["text"], tuple(entry["growth"])
+    )
+
+
+def _measured(
+    reader: Reader, rows: Sequence[int], device: str, settled: Callable[[], None]
+) -> tuple[StepTimes, bool]:
+    """The times, and whether they will do for a day."""
     settled()
+    wall, processor = time.perf_counter(), time.process_time()
     times = reader.measure(rows)
     for _ in range(MOST_REPEATS):
         if _can_be_true(times.seconds):
@@ -75,7 +93,10 @@ def _measured(reader: Reader, rows: Sequence[int], settled: Callable[[], None]) 
         again = reader.measure(rows)
         shortest = tuple(map(min, times.seconds, again.seconds))
         times = replace(times, seconds=shortest, growth=tuple(map(min, times.growth, again.growth)))
-    return times
+    wall, processor = time.perf_counter() - wall, time.process_time() - processor
+    # who computes on a GPU leaves the cores to others
+    undisturbed = device != "cpu" or processor > UNDISTURBED * wall * torch.get_num_threads()
+    return times, undisturbed and _can_be_true(times.seconds)
 
 
 def processor() -> str:
@@ -90,7 +111,7 @@ def processor() -> str:
 
 
 def _read(path: Path) -> list[dict[str, Any]]:
-    """The entries of ``path`` that can be used and are not old."""
+    """The entries of ``path`` that can be used."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -108,7 +129,7 @@ def _usable(entry: Any) -> bool:
         seconds, growth, age = entry["seconds"], entry["growth"], time.time() - entry["measured"]
         # an age below 0: the clock was set back since, so nobody knows how old it is
         return (
-            0 <= age < KEPT_SECONDS
+            0 <= age < FORGOTTEN_SECONDS
             and len(seconds) == len(entry["key"]["rows"])
             and len(growth) in (0, len(seconds))
             and all(isinstance(second, float) and 0 < second < math.inf for second in seconds)

@@ -32,6 +32,12 @@ class CountedReader(Reader):
         return StepTimes(tuple(rows), tuple(float(self.measured + row) for row in rows), 256, NO_GROWTH)
 
 
+@pytest.fixture(autouse=True)
+def undisturbed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever else has the cores just now."""
+    monkeypatch.setattr(step_times, "UNDISTURBED", 0.0)
+
+
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_model(tmp_path_factory.mktemp("models") / "tiny")
@@ -190,6 +196,28 @@ def test_times_of_a_machine_that_stays_busy_are_not_kept(reader, path, monkeypat
     monkeypatch.setattr(reader, "measure", lambda rows: StepTimes(tuple(rows), BUSY, 256, NO_GROWTH))
     assert ask(reader, path).seconds == BUSY
     assert not path.exists()
+
+
+def test_times_measured_while_others_had_the_cores_are_used_but_not_kept(reader, path, monkeypatch):
+    monkeypatch.setattr(step_times, "UNDISTURBED", 2.0)
+    assert ask(reader, path) != ask(reader, path)
+    assert not path.exists()
+
+
+def test_old_times_are_better_than_such(reader, path, monkeypatch):
+    first = ask(reader, path)
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content[0]["measured"] -= 2 * step_times.KEPT_SECONDS
+    path.write_text(json.dumps(content), encoding="utf-8")
+    with monkeypatch.context() as busy:
+        busy.setattr(step_times, "UNDISTURBED", 2.0)
+        assert ask(reader, path) == first
+    assert ask(reader, path) != first
+
+
+def test_a_gpu_s_times_are_kept_whoever_has_the_cores(reader, path, monkeypatch):
+    monkeypatch.setattr(step_times, "UNDISTURBED", 2.0)
+    assert ask(reader, path, device="cuda") == ask(reader, path, device="cuda")
 
 
 def test_a_pass_behind_a_long_text_is_measured_as_well(reader, model):
