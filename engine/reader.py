@@ -95,7 +95,7 @@ class Reader:
         self.cache.commit(slots)
         self.text += tokens
 
-    def measure(self, rows: Sequence[int], repeats: int = 3) -> StepTimes:
+    def measure(self, rows: Sequence[int], repeats: int = 2) -> StepTimes:
         """Time a pass of each row count behind a short text and a long one, in turns; the fastest counts."""
         self.keep([])
         most = self.cache.capacity - max(rows)

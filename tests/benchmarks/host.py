@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import os
 import shutil
 import statistics
@@ -29,6 +30,7 @@ SERVER = ["-m", "lsp_server.cli", "--stdio"]
 PATIENT = {"time_limit": 60_000}
 TEXT = "def area(width, height):\n    "
 TOKENS, PROMPT = 1, 1400
+NUMBERS = itertools.count()
 MB = 1_000_000
 
 
@@ -41,10 +43,11 @@ def memory(pid: int) -> str:
 async def suggestion(it: Session, text: str = TEXT) -> float:
     """Type on until one comes; gives the seconds that took."""
     began = time.monotonic()
-    for character in range(10_000):
-        it.open(f"# {character}\n{text}")
+    for number in NUMBERS:  # another text each time, lest the server know what to suggest already
+        it.open(f"# {number}\n{text}")
         if await it.inline(2, 4):
             return time.monotonic() - began
+        await asyncio.sleep(0.1)
     raise TimeoutError
 
 
