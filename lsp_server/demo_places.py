@@ -9,8 +9,10 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from engine.errors import DraftlineError
@@ -21,6 +23,7 @@ MID_FUNCTION = "in mid-function"
 IN_BRACKETS = "inside a call's brackets"
 BETWEEN_FUNCTIONS = "on an empty line between two functions"
 KINDS = (MID_FUNCTION, IN_BRACKETS, BETWEEN_FUNCTIONS)
+_MOST_FILES = 2000  # looked at
 _CHOICE = 6  # places of each kind, each in another file
 
 
@@ -36,13 +39,16 @@ class DemoPlace:
 
 
 def find_places(repository: Path) -> dict[str, list[DemoPlace]]:
-    """For each kind the first places in the repository, at most one in each file.
+    """For each kind the first places in the repository, at most one in each file; those in the language that
+    most of its files have come first.
 
     Raises:
         DraftlineError: there are none at all.
     """
     places: dict[str, list[DemoPlace]] = {kind: [] for kind in KINDS}
-    for source in read_sources(repository, CorpusReport()):
+    sources = list(islice(read_sources(repository, CorpusReport()), _MOST_FILES))
+    files = Counter(source.path.suffix for source in sources)
+    for source in sorted(sources, key=lambda source: -files[source.path.suffix]):
         if all(len(found) >= _CHOICE for found in places.values()):
             break
         if (repository / source.path).read_bytes() != source.text.encode("utf-8"):

@@ -84,6 +84,14 @@ def test_places_in_other_languages_come_from_simple_rules(repository):
     }
 
 
+def test_the_repository_s_main_language_comes_first(repository):
+    (repository / "a.rs").write_text(RUST, encoding="utf-8")
+    for name in ("b.py", "c.py"):
+        (repository / name).write_text(f"# {name}\n{PYTHON}", encoding="utf-8")
+    for places in find_places(repository).values():
+        assert [place.path.name for place in places] == ["b.py", "c.py", "a.rs"]
+
+
 @pytest.mark.parametrize("source", ["x = 1\n", "def broken(:\n"])
 def test_a_repository_without_functions_is_told_in_one_sentence(repository, source):
     (repository / "a.py").write_text(source, encoding="utf-8")
