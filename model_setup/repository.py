@@ -1,4 +1,5 @@
-"""Everything for one repository: the model, then the trigram table that guesses for it."""
+"""A repository's model and table alone, as the demo and `model-setup trigram` want them; all the steps are in
+`model_setup.steps`."""
 
 from __future__ import annotations
 
@@ -93,8 +94,8 @@ def generate_text(
     Raises:
         DraftlineError: the model cannot be used, there is nothing to learn from, or no room for the text.
     """
-    from model_setup.generated_text import generate_texts, starts_of  # brings in torch
     from model_setup.repository_tokens import RepositoryTokens
+    from model_setup.writing import generate_texts, starts_of  # brings in torch
 
     began = time.monotonic()
     kept = store.kept_tokens_path(store.trigram_path(root, tokenizer.fingerprint))

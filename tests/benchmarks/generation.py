@@ -19,8 +19,8 @@ from engine.checkpoint import load_checkpoint
 from engine.generation import sample_texts, slots_needed
 from engine.reader import Reader
 from engine.sampling import Sampler
-from model_setup.generated_text import START, TEMPERATURE
 from model_setup.store import resolve_model
+from model_setup.writing import START, TEMPERATURE
 
 TEXTS = (1, 8, 16, 32)
 

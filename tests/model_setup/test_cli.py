@@ -64,11 +64,11 @@ def test_status_says_what_is_installed_in_part_damaged_or_absent(
 def test_a_table_learns_from_what_the_model_or_a_draft_writes(
     index: TinyIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from model_setup import general_code, generated_text
+    from model_setup import general_code, writing
 
     monkeypatch.setattr(store, "default_preset", lambda: index.preset)
     monkeypatch.setattr(general_code, "CHARACTERS", 10_000)
-    monkeypatch.setattr(generated_text, "LENGTH", 6)
+    monkeypatch.setattr(writing, "LENGTH", 6)
     run("fetch", "--preset", "tiny")
     source = tmp_path / "repository"
     source.mkdir()

@@ -18,7 +18,7 @@ import pytest
 
 from engine import ngram_file
 from engine.tokenizer import Tokenizer
-from model_setup import cli, generated_text, inventory, presets, set_up, steps, store
+from model_setup import cli, inventory, presets, set_up, steps, store, writing
 from model_setup.corpus import held_out
 from model_setup.fetch import fetch_model
 from tests.model_setup.carriers import TinyIndex, make_tiny_index
@@ -35,7 +35,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TinyIndex:
     for module in (set_up, inventory, store):
         monkeypatch.setattr(module, "default_preset", lambda: index.preset)
     monkeypatch.setattr("model_setup.trigram.general_texts", lambda: iter([FILE]))
-    monkeypatch.setattr(generated_text, "LENGTH", 6)
+    monkeypatch.setattr(writing, "LENGTH", 6)
     monkeypatch.setattr(steps, "MOST_WRITTEN", 20)
     monkeypatch.setattr(steps, "LEAST_WRITTEN", 0)
     monkeypatch.setattr(steps, "draft_plan", lambda _oracle: Plan(pays=False))
@@ -300,11 +300,11 @@ KILLED = """
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from model_setup import generated_text, presets, set_up, steps, trigram
+from model_setup import writing, presets, set_up, steps, trigram
 tiny = presets.Preset("tiny", "", "", 1, "", 1, presets.PRESETS["smollm2-135m"].carriers)
 presets.PRESETS["tiny"] = tiny
 set_up.default_preset = lambda: tiny
-generated_text.LENGTH = 6
+writing.LENGTH = 6
 trigram.general_texts = lambda: iter(["x = 1\\n"])
 steps.MOST_WRITTEN = 10**9
 steps.LEAST_WRITTEN = 0

@@ -14,9 +14,9 @@ from engine.generation import sample_texts
 from engine.reader import Reader
 from engine.sampling import Sampler
 from engine.tokenizer import Tokenizer
-from model_setup import generated_text
-from model_setup.generated_text import LENGTH, START, TEMPERATURE, generate_texts, starts_of
+from model_setup import writing
 from model_setup.generated_texts import GeneratedTexts
+from model_setup.writing import LENGTH, START, TEMPERATURE, generate_texts, starts_of
 from tests.engine.tiny_models import change_config, write_model
 
 STARTS = [[i, i + 1] for i in range(5)]
@@ -29,8 +29,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def short_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generated_text, "SIDE_BY_SIDE", 3)
-    monkeypatch.setattr(generated_text, "LENGTH", 6)
+    monkeypatch.setattr(writing, "SIDE_BY_SIDE", 3)
+    monkeypatch.setattr(writing, "LENGTH", 6)
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_a_run_that_is_stopped_and_goes_on_writes_what_one_run_would_have_writte
     generate(model, path, tokens)
     assert generate(model, path, 80) == sum(map(len, written(model, path)))
     assert written(model, path) == written(model, tmp_path / "at once")
-    monkeypatch.setattr(generated_text, "load_checkpoint", lambda *_, **__: pytest.fail("nothing is missing"))
+    monkeypatch.setattr(writing, "load_checkpoint", lambda *_, **__: pytest.fail("nothing is missing"))
     generate(model, path, 80)
 
 
@@ -119,7 +119,7 @@ def test_starts_of_changed_files_come_before_those_that_were_used(model, path):
 @pytest.mark.parametrize(("seconds", "batches"), [(0.0, 0), (9.0, 1), (19.0, 1), (21.0, 2), (31.0, 3)])
 def test_no_batch_is_begun_that_would_not_end_in_time(model, path, monkeypatch, seconds, batches):
     clock = tens()
-    monkeypatch.setattr(generated_text.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(writing.time, "monotonic", lambda: next(clock))
     generate(model, path, 10_000, seconds=seconds)
     assert len(written(model, path)) == 3 * batches
 
