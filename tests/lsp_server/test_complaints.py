@@ -73,12 +73,15 @@ async def test_a_buffer_that_was_never_opened_gets_an_empty_answer(tmp_path, uri
 @live
 async def test_a_file_of_16_000_lines_costs_the_model_what_a_short_one_does(tmp_path):
     """Continue 2202: how much is read of it is bounded, and each edit moves a few lines only."""
-    async with session(tmp_path, {"value = ": "1"}) as it:
-        lines = [f"name_{number} = {'x' * 60}\n" for number in range(16_000)]
-        it.open("".join(lines))
-        it.edit((8_000, 0), (8_000, 0), "value = \n")
-        (item,) = await it.inline(8_000, 8)
-    assert item.insert_text == "1"
+    async with session(tmp_path, {"value = ": "LENGTH"}) as it:
+        lengths = []
+        for count in (2_000, 16_000):
+            lines = [f"name_{number:05} = {'x' * 60}\n" for number in range(count)]
+            it.open("".join(lines), f"file:///{count}.py")
+            it.edit((count // 2, 0), (count // 2, 0), "value = \n", f"file:///{count}.py")
+            (item,) = await it.inline(count // 2, 8, f"file:///{count}.py")
+            lengths.append(int(item.insert_text))
+    assert 0 < lengths[1] < 1.2 * lengths[0]
 
 
 @live
