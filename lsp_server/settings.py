@@ -152,7 +152,6 @@ TABLE: dict[str, Setting] = {
     "idle_minutes": Setting(
         number(0, 10_080),
         "minutes without a request after which the model's memory is freed; 0: never",
-        loads=True,
     ),
     "in_process": Setting(
         FLAG,
