@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-_USUAL = 1 / 400  # seconds a token, until it is known: two cores of 2024
+_USUAL = 1 / 400  # seconds a token, until it is known: somewhat more than two cores of an AMD EPYC take
 _TELLING = 64  # tokens; fewer take a pass's time whatever their number
 
 

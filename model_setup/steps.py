@@ -22,13 +22,13 @@ if TYPE_CHECKING:  # brings in torch
     from model_setup.draft_plan import DraftPlan
 
 FETCH, COUNT, WRITE = "fetched bytes", "counted characters", "written tokens"
-# A second, until this machine has done it itself. Fetching: a common line. The others: one of two cores of a
-# busy AMD EPYC (Zen 4), writing with Qwen2.5-Coder-0.5B in int8.
+# A second, until this machine has done it itself. Fetching and counting: round guesses. Writing: one of two
+# cores of a busy AMD EPYC (Zen 4), with Qwen2.5-Coder-0.5B in int8.
 GUESSES = {FETCH: 10e6, COUNT: 1e6, WRITE: 37}
 CHARACTERS_PER_TOKEN = 3  # at least, in code
 WRITING_SECONDS = 60.0
 MOST_WRITTEN = 120_000_000  # tokens, as many as the paper's
-LEAST_WRITTEN = 100_000  # 20,486 gained nothing, see `model_setup.trigram`
+LEAST_WRITTEN = 100_000  # 20,486 gained nothing, see `model_setup.trigram`; more was not tried
 COUNTING_SECONDS = 3.0  # of counting, however little there is to count
 MEASURING_SECONDS, MOST_MEASURING = 240.0, 900.0
 
