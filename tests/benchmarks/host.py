@@ -117,23 +117,28 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--only-socket", action="store_true")
     args = parser.parse_args()
-    users = store.home()
     with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder) / "home"
-        home.mkdir()
-        (home / "models").symlink_to(users / "models")
-        (home / "trigrams").mkdir()
-        (home / "trigrams" / "general").symlink_to(users / "trigrams" / "general")
-        if (users / "step_times.json").exists():
-            shutil.copy(users / "step_times.json", home)
-        os.environ["DRAFTLINE_HOME"] = str(home)
-        desk = Desk(home)
-        desk.place = Place.of(home, draftline_version())
+        desk = scratch_desk(Path(folder) / "home")
         if not args.only_socket:
             with ended(desk):
-                asyncio.run(windows(home, desk, args.kills))
+                asyncio.run(windows(desk.home, desk, args.kills))
         with ended(Desk(Path(folder))) as scripted:
             socket(scripted)
+
+
+def scratch_desk(home: Path) -> Desk:
+    """A new home that borrows the user's models, for this process and those that it starts."""
+    users = store.home()
+    home.mkdir()
+    (home / "models").symlink_to(users / "models")
+    (home / "trigrams").mkdir()
+    (home / "trigrams" / "general").symlink_to(users / "trigrams" / "general")
+    if (users / "step_times.json").exists():
+        shutil.copy(users / "step_times.json", home)
+    os.environ["DRAFTLINE_HOME"] = str(home)
+    desk = Desk(home)
+    desk.place = Place.of(home, draftline_version())
+    return desk
 
 
 if __name__ == "__main__":
