@@ -91,6 +91,7 @@ class Completions:
         self._pace = Pace()
         self._tasks: set[asyncio.Future[object]] = set()
         self._ahead: _Ahead | None = None  # the latest look ahead
+        self._reading: tuple[str, Job[Completer, None]] | None = None  # the latest, and for which document
 
     async def suggest(self, asked: Asked) -> list[Suggestion]:
         """What to show, the best first; nothing if there is nothing, or nobody waits for it any more."""
@@ -138,10 +139,11 @@ class Completions:
         """A document has changed: nothing that was asked about it matters any more.
 
         ask: gives the request that is to be expected, if the user pauses here. Its prompt is read then. None:
-        nobody can tell where it will be. What is computed ahead for just this text goes on.
+        nobody can tell where it will be. What is computed ahead for just this text goes on, and so does the
+        reading of a prompt, of which typing changes little but the end.
         """
         self._engine.cancel(uri)
-        if not (ask and self._ahead and self._ahead.is_for(ask())):
+        if not (ask and (self._is_read(uri) or (self._ahead and self._ahead.is_for(ask())))):
             self._engine.cancel_ahead()
         turn = self._pace.changed(uri)
 
@@ -203,7 +205,8 @@ class Completions:
         try:
             await asyncio.sleep(seconds)
         except asyncio.CancelledError:
-            self._engine.cancel_ahead()
+            if self._pace.is_turn(asked.uri, turn):  # else it is cancelled because the user types on
+                self._engine.cancel_ahead()
             raise
         return self._pace.is_turn(asked.uri, turn) and self._ready(asked.uri, asked.invoked)
 
@@ -280,11 +283,17 @@ class Completions:
 
     def _submit_reading(self, asked: Asked, end: float) -> Job[Completer, None]:
         limit = Deadline(end)
-        return self._engine.submit_ahead(
+        job: Job[Completer, None] = self._engine.submit_ahead(
             lambda completer, cancel: completer.read_ahead(
                 asked.lines, asked.cursor, Limited(cancel, limit), asked.around
             )
         )
+        self._reading = asked.uri, job
+        return job
+
+    def _is_read(self, uri: str) -> bool:
+        """Whether a prompt for this document is being read."""
+        return self._reading is not None and self._reading[0] == uri and not self._reading[1].ended
 
     def start(self, work: Coroutine[Any, Any, object]) -> asyncio.Future[object]:
         task = asyncio.ensure_future(work)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
+import time
 from dataclasses import replace
 
 import pytest
@@ -251,6 +252,47 @@ async def test_while_a_request_waits_its_prompt_is_read(desk):
     assert await desk.suggest() == ["foo()"]
     assert [params.max_tokens > 0 for params in desk.engine.asked[:2]] == [False, True]
     assert desk.engine.prompts[0] == desk.engine.prompts[1]
+
+
+def slow_to_read(engine):
+    """Reading a prompt takes the engine until it is cancelled."""
+    generate = engine.generate
+
+    def reads(prompt_ids, params, cancel, *more, **named):
+        yield from generate(prompt_ids, params, cancel, *more, **named)
+        while params.max_tokens == 0 and not cancel.cancelled:
+            time.sleep(0.001)
+
+    engine.generate = reads
+
+
+@at_desk({"19": "!"}, "x = ")
+async def test_a_prompt_is_read_on_while_the_user_types(desk):
+    slow_to_read(desk.engine)
+    requests = []
+    for number in range(20):
+        for request in requests:
+            request.cancel()  # as editors do
+        desk.type(f" {number}")
+        requests.append(asyncio.ensure_future(desk.suggest()))
+        while not desk.readings:
+            await asyncio.sleep(0.001)
+    assert not desk.thread.idle
+    assert await requests[-1] == ["!"]
+    assert desk.readings == 1
+    await desk.idle()
+
+
+@at_desk({"x = y": "!"}, "x = ")
+async def test_reading_ends_when_nobody_waits_or_types_any_more(desk):
+    slow_to_read(desk.engine)
+    desk.type("y")
+    request = asyncio.ensure_future(desk.suggest())
+    while not desk.readings:
+        await asyncio.sleep(0.001)
+    request.cancel()
+    await desk.idle()
+    assert desk.generations == 0
 
 
 @at_desk({"x = ": "foo()"}, "x = ")
