@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 from engine.errors import DraftlineError
@@ -28,7 +29,7 @@ _STEP_CHARACTERS = 256
 _HEALED = re.compile(r"(?:(?<![^\w\s])(?<!_)(?:[^\w\n]|_))?[^\W\d_]+\Z|[ \t]+\Z|.\Z", re.DOTALL)
 _LONGEST_HEALED = 64  # characters looked at
 _MOST_HEALED = 6  # tokens: each costs a forward pass
-
+_REMEMBERED = 32  # texts whose tokens are: the prompts of one place, long and short, share most of theirs
 
 _LOOKS_LIKE_FIM = re.compile(r"fim[-_▁]|<(PRE|SUF|MID)>|prefix|suffix|middle", re.IGNORECASE)
 
@@ -69,6 +70,7 @@ class PromptFormat:
             DraftlineError: it has such tokens, but in a form that is not known here.
         """
         self._tokenizer = tokenizer
+        self._tokens = lru_cache(_REMEMBERED)(lambda text: tuple(tokenizer.encode(text)))
         special = tokenizer.special
         self._family = family_of(special)
         if self._family is None:
@@ -130,7 +132,7 @@ class PromptFormat:
         return shortest
 
     def _encode(self, text: str) -> list[int]:
-        return self._tokenizer.encode(_plain(text))
+        return list(self._tokens(_plain(text)))
 
     def _prefix(
         self, lines: Sequence[str], cursor: Cursor, budget: int, anchored: bool = False

@@ -169,6 +169,25 @@ def test_little_of_a_prompt_changes_while_lines_are_typed():
     assert max(changed) < 20
 
 
+def test_only_the_lines_typed_last_are_cut_into_tokens_again():
+    class Noting(ByteTokenizer):
+        def encode(self, text):
+            cut.append(text)
+            return super().encode(text)
+
+    cut = []
+    form = PromptFormat(Noting(), "model")
+    lines = split_lines("a = 1\n" * 300)
+    first = form.build(lines, Cursor(200, 0), 2000)
+    again = form.build(lines, Cursor(200, 0), 2000)
+    assert again == first
+    assert first.ids is not again.ids  # whoever changes one does not change the other
+    cut.clear()
+    lines[200] = "b" + lines[200]
+    form.build(lines, Cursor(200, 1), 2000)
+    assert cut == ["b"]
+
+
 def _changed(before: list[int], after: list[int]) -> int:
     """How many tokens are to be read anew."""
     same = next(
