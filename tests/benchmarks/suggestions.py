@@ -6,7 +6,8 @@ Fetches into FOLDER the packages of ``new_packages.json``, which no model publis
 asks for a suggestion at each of the cursors of ``cursors.py`` in every variant:
 
 - ``pipeline``: all of ours, context and ``Completer``, as the server uses them, without its time limit;
-- ``without ...``: the same without one of its steps, so that one sees what the step earns;
+- ``without ...`` and others: the same without one of its steps, or with another choice in it, so that one
+  sees what it earns;
 - ``peers 256/64``, ``peers 64/16``: so many lines above and below the cursor in the model's
   fill-in-the-middle template, 128 tokens, the first line kept. As llama.vim and llama.vscode have it, the
   indentation of a line without text is left to the model and taken off the answer, and what is longer than
@@ -50,6 +51,7 @@ from engine.fill_in_the_middle import family_of
 from lsp_server.completer import Completer
 from lsp_server.context import ContextSource
 from lsp_server.documents import Document, split_lines
+from lsp_server.prompt_budget import CONTEXT_TOKENS, Budget
 from lsp_server.prompt_head import NOWHERE, Surroundings
 from lsp_server.writer import EngineWriter
 from model_setup.journal import Journal
@@ -122,6 +124,9 @@ VARIANTS: dict[str, Variant] = {
     "pipeline": pipeline,
     "without other files": partial(pipeline, seen=lambda around: replace(around, snippets=())),
     "without any context": partial(pipeline, seen=lambda around: NOWHERE),
+    "half the context": partial(
+        pipeline, seen=lambda around: replace(around, budget=Budget.of(CONTEXT_TOKENS // 2))
+    ),
     "all in the prefix": partial(pipeline, changed={"prompt.ANCHOR_LINES": 1 << 30}),
     "the line in the middle": partial(pipeline, changed={"prompt.ANCHOR_LINES": 1}),
     "without healing": partial(pipeline, changed={"prompt._MOST_HEALED": 0}),
