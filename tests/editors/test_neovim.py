@@ -28,6 +28,10 @@ def ways():
     return found or [pytest.param(None, marks=pytest.mark.skip(reason="Neovim or pynvim is not installed"))]
 
 
+# Those that draw with our own code, as users have it unless they wish otherwise
+NEOVIMS = [way for way in ways() if way.id and way.id.endswith("own")]
+
+
 @pytest.fixture(params=ways())
 def way(request):
     return request.param

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.editors.neovim_session import neovim
-from tests.editors.test_neovim import ways
+from tests.editors.test_neovim import NEOVIMS
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +33,6 @@ TYPED = "    def push"
 WRITTEN = "self.items.append("
 LATE = 8.0  # seconds after which no suggestion comes by itself any more
 MINUTES = 5 * 60.0  # that a busy machine may take to load the model
-NEOVIMS = [way for way in ways() if way.id and way.id.endswith("own")]
 
 
 def assert_pushed(text: str) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.editors.vscode import PATIENCE, VSCode, Window, browser, wait, why_not
+from tests.engine.host.hosts import loads
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -372,10 +373,19 @@ def test_with_trust_the_folders_own_environment_is_used_but_no_path_from_its_set
     it.wait_for_status("Ready")
 
 
-def test_two_windows_work_side_by_side(vscode, window):
-    vscode.serve(PYTHON)
+def test_two_windows_share_the_process_with_the_model_and_outlive_it(vscode, window, desk):
+    model = desk.model(answers=PYTHON | {"x = ": "1"})
+    vscode.serve_by("tests.lsp_server.hosted_server", home=desk.home)
+    vscode.set({"draftline.model": str(model)})
     both = [window(), window()]
     for it in both:
         it.type("def add(a, b):\n")
     for it in both:
         it.wait_for_ghost("return a + b")
+    assert len(loads(model)) == 1
+    desk.kill()
+    for it in both:
+        it.press("Escape")
+        it.type("x = ")
+        wait("a suggestion", lambda it=it: it.press("Control+Alt+t") or it.ghost() == "1")
+    assert len(loads(model)) == 2

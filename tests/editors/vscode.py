@@ -47,7 +47,7 @@ _QUIET = {
     "security.workspace.trust.startupPrompt": "never",
     "security.workspace.trust.banner": "never",
 }
-_OF_MACHINE = {"draftline.path"}
+_OF_MACHINE = {"draftline.path", "draftline.model"}
 KEYS = {
     "ctrl+alt+w": "acceptWord",
     "ctrl+alt+l": "acceptLine",
@@ -102,7 +102,6 @@ class VSCode:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        self._script = home / "script.json"
         self._generations = home / "generations"
         self._starts = home / "starts"
         self.setup_log = home / "model-setup-ran"
@@ -116,7 +115,7 @@ class VSCode:
         self._path.mkdir()
         (self._path / "python3").symlink_to(sys.executable)
         self._install_extension()
-        self._write_program()
+        self._write_model_setup()
         keys = [{"key": key, "command": f"draftline.{name}"} for key, name in KEYS.items()]
         (self._user / "User" / "keybindings.json").write_text(json.dumps(keys), encoding="utf-8")
         self.serve({})
@@ -131,31 +130,30 @@ class VSCode:
         for name in ("package.json", "icon.png", "README.md"):
             shutil.copyfile(EXTENSION / name, target / name)
 
-    def _write_program(self) -> None:
-        """A `draftline` that starts the scripted server, and a `model-setup` that notes its arguments."""
+    def _write_model_setup(self) -> None:
+        """One that notes its arguments."""
         self.program.parent.mkdir()
-        python, script = shlex.quote(sys.executable), shlex.quote(str(self._script))
-        data = shlex.quote(str(self.home / "data"))
-        lines = [
-            "#!/bin/sh",
-            f"export PYTHONPATH={shlex.quote(str(ROOT))} DRAFTLINE_HOME={data}",
-            f"echo $$ >> {shlex.quote(str(self._starts))}",
-            f'exec {python} -m tests.lsp_server.scripted_server "$(cat {script})"',
-        ]
-        noting = ["#!/bin/sh", f'echo "$@" > {shlex.quote(str(self.setup_log))}', "echo done"]
-        self.program.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        (self.program.parent / "model-setup").write_text("\n".join(noting) + "\n", encoding="utf-8")
-        for program in self.program.parent.iterdir():
-            program.chmod(0o755)
+        noting = [f'echo "$@" > {shlex.quote(str(self.setup_log))}', "echo done"]
+        _write_script(self.program.with_name("model-setup"), noting)
 
     @property
     def private_environment(self) -> Path:
         return self._user / "User" / "globalStorage" / "draftline.draftline" / "environment"
 
     def serve(self, answers: dict[str, str], **options: Any) -> None:
-        """What the servers started from now on say, see ``scripted_server``; forgets the earlier ones."""
+        """What the servers started from now on say, see ``scripted_server``."""
         script = {"answers": answers, "delay": 0.0, "load": "ok", "log": str(self._generations), **options}
-        self._script.write_text(json.dumps(script), encoding="utf-8")
+        self.serve_by("tests.lsp_server.scripted_server", json.dumps(script), home=self.home / "data")
+
+    def serve_by(self, module: str, *arguments: str, home: Path) -> None:
+        """Start this module with this ``DRAFTLINE_HOME`` as the server from now on; forget earlier ones."""
+        command = shlex.join([sys.executable, "-m", module, *arguments])
+        lines = [
+            f"export PYTHONPATH={shlex.quote(str(ROOT))} DRAFTLINE_HOME={shlex.quote(str(home))}",
+            f"echo $$ >> {shlex.quote(str(self._starts))}",
+            f'exec {command} "$@"',
+        ]
+        _write_script(self.program, lines)
         for log in (self._generations, self._starts, self.setup_log):
             log.unlink(missing_ok=True)
 
@@ -323,6 +321,11 @@ def _new_page(it: Browser) -> Page:
     page = it.new_page(viewport={"width": 1100, "height": 700})
     page.set_default_timeout(PATIENCE * 1000)
     return page
+
+
+def _write_script(path: Path, lines: list[str]) -> None:
+    path.write_text("\n".join(["#!/bin/sh", *lines]) + "\n", encoding="utf-8")
+    path.chmod(0o755)
 
 
 def _write_wheel(path: Path, program: Path) -> None:

@@ -14,11 +14,9 @@ from typing import Any
 import psutil
 import pytest
 
-from engine.host.place import Place
 from lsp_server.server import NO_ROOM
-from model_setup.command_line import draftline_version
 from model_setup.store import draft_directory, write_manifest
-from tests.engine.host.hosts import Desk, ended, generations, loads
+from tests.engine.host.hosts import Desk, desk_of_servers, generations, loads
 from tests.engine.host.scripted_host import ENDLESS
 from tests.lsp_server.session import ROOT, Session, live, session, until
 
@@ -27,10 +25,7 @@ SERVER = ["-m", "tests.lsp_server.hosted_server"]
 
 @pytest.fixture
 def desk(scratch_home: Path) -> Iterator[Desk]:
-    scratch_home.mkdir()
-    it = Desk(scratch_home)
-    it.place = Place.of(scratch_home, draftline_version())
-    with ended(it):
+    with desk_of_servers(scratch_home) as it:
         yield it
 
 

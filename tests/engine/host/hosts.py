@@ -17,6 +17,7 @@ from engine.host.place import Place
 from engine.host.remote import RemoteEngine, open_engine
 from engine.host.wire import Open
 from engine.request import SamplingParams
+from model_setup.command_line import draftline_version
 from tests.engine.byte_tokenizer import write_tokenizer
 
 PATIENCE = 60.0  # seconds after which a test gives up; a busy machine may need many
@@ -76,6 +77,16 @@ def until(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < end, "it did not come about"
         time.sleep(0.01)
+
+
+@contextmanager
+def desk_of_servers(home: Path) -> Iterator[Desk]:
+    """Where language servers with this ``DRAFTLINE_HOME`` look for their host, which has ended afterwards."""
+    home.mkdir()
+    desk = Desk(home)
+    desk.place = Place.of(home, draftline_version())
+    with ended(desk):
+        yield desk
 
 
 @contextmanager

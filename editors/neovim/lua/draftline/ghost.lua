@@ -116,7 +116,8 @@ end
 
 --- Bring what is shown up to date with what was typed, and ask for a suggestion if there is none.
 ---@param bufnr integer
-function M.refresh(bufnr)
+---@param again boolean? ask even where it was asked before: there may have been no model then
+function M.refresh(bufnr, again)
   local ghost = ghosts[bufnr]
   if not ghost or bufnr ~= api.nvim_get_current_buf() then
     return
@@ -130,7 +131,7 @@ function M.refresh(bufnr)
   end
   local row, col = suggestion.cursor()
   local place = ('%d:%d:%d'):format(api.nvim_buf_get_changedtick(bufnr), row, col)
-  if place == ghost.asked then
+  if place == ghost.asked and not again then
     return
   end
   drop(bufnr, ghost)

@@ -25,7 +25,7 @@ local function set(id, now)
   seen[id] = now
   vim.cmd.redrawstatus()
   if M.can_be_asked(id) and not could then
-    require('draftline.display').current().refresh(api.nvim_get_current_buf())
+    require('draftline.display').current().refresh(api.nvim_get_current_buf(), true)
   end
 end
 
