@@ -20,6 +20,7 @@ Logits = NDArray[np.float32]
 
 _LEAST = 2.0**-53  # of the largest probability: smaller ones vanish in float64 sums
 _NUCLEUS = 1024  # tokens sorted at first for top_p
+_BLOCK = 256  # of whose values first only the largest is looked at
 _MASK = (1 << 64) - 1
 
 
@@ -69,8 +70,9 @@ class Row:
             DraftlineError: as `best`.
         """
         _best(self._logits)
-        ids = _likeliest(self._logits, np.flatnonzero(self._logits > -np.inf), k)
-        return list(zip(ids.tolist(), _shares(self._logits.astype(np.float64), ids), strict=True))
+        ids = _likeliest(self._logits, k)
+        ids = ids[self._logits[ids] > -np.inf]
+        return list(zip(ids.tolist(), _shares(self._logits, ids), strict=True))
 
 
 class Sampler:
@@ -95,7 +97,7 @@ class Sampler:
             scaled = (logits.astype(np.float64) - float(logits[best])) / self.temperature
         ids = np.flatnonzero(scaled >= np.log(_LEAST))
         if self.top_k and len(ids) > self.top_k:
-            ids = np.sort(_likeliest(scaled, ids, self.top_k))
+            ids = np.sort(ids[_likeliest(scaled[ids], self.top_k)])
         p = np.exp(scaled[ids])
         p /= p.sum()
         if self.top_p < 1:
@@ -128,7 +130,7 @@ class Sampler:
         law = self.distribution(row.logits)
         with np.errstate(divide="ignore"):
             values = np.log(law.p) + self.noise(position, law.ids)
-        best = _likeliest(values, np.arange(len(values)), k)
+        best = _likeliest(values, k)
         return list(zip(law.ids[best].tolist(), _shares(values, best), strict=True))
 
     def uniform(self, position: int, stream: int) -> float:
@@ -169,28 +171,28 @@ def _best(logits: Logits) -> int:
     return best
 
 
-def _likeliest(
-    values: NDArray[np.float32] | NDArray[np.float64], ids: NDArray[np.int64], k: int
-) -> NDArray[np.int64]:
-    """The k of ``ids`` with the largest values, largest first; of equals the smaller id."""
-    k = min(k, len(ids))
-    least = np.partition(values[ids], len(ids) - k)[len(ids) - k]
-    candidates = ids[values[ids] >= least]
+def _likeliest(values: NDArray[np.float32] | NDArray[np.float64], k: int) -> NDArray[np.int64]:
+    """Where the k largest values are, largest first; of equals the first."""
+    k = min(k, len(values))
+    largest = np.maximum.reduceat(values, np.arange(0, len(values), _BLOCK))
+    among = largest if k <= len(largest) else values  # k of these are at least the k-th of them
+    least = np.partition(among, len(among) - k)[len(among) - k]
+    candidates = np.flatnonzero(values >= least)
     ranked: NDArray[np.int64] = candidates[np.lexsort((candidates, -values[candidates]))]
     return ranked[:k]
 
 
-def _shares(values: NDArray[np.float64], at: NDArray[np.int64]) -> list[float]:
+def _shares(values: NDArray[np.float32] | NDArray[np.float64], at: NDArray[np.int64]) -> list[float]:
     """The softmax of ``values`` at the indices ``at``."""
     weights = np.exp(values - values.max())
-    shares: list[float] = (weights[at] / weights.sum()).tolist()
+    shares: list[float] = (weights[at] / weights.sum(dtype=np.float64)).tolist()
     return shares
 
 
 def _nucleus(p: NDArray[np.float64], top_p: float) -> NDArray[np.int64]:
     """Indices of the fewest likeliest tokens whose probabilities reach ``top_p`` together."""
     for size in (min(_NUCLEUS, len(p)), len(p)):
-        ranked = _likeliest(p, np.arange(len(p)), size)
+        ranked = _likeliest(p, size)
         reached = np.cumsum(p[ranked])
         if reached[-1] >= top_p or size == len(p):
             break

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from engine import sampling
 from engine.errors import DraftlineError
 from engine.sampling import Row, Sampler
 
@@ -98,6 +101,13 @@ def test_the_likeliest_tokens_begin_with_the_chosen_one(logits, temperature, k, 
     chances = [chance for _, chance in ranked]
     assert chances == sorted(chances, reverse=True)
     assert 0 < sum(chances) <= 1 + 1e-9
+
+
+@given(logits_rows, st.integers(1, 45), st.sampled_from([1, 4, 256]))
+def test_the_largest_values_come_first_and_of_equals_the_first(values, k, block):
+    with mock.patch.object(sampling, "_BLOCK", block):
+        found = sampling._likeliest(values, k)
+    assert found.tolist() == np.lexsort((np.arange(len(values)), -values))[:k].tolist()
 
 
 @given(logits_rows, st.sampled_from([0.0, 0.7]), st.data())
