@@ -15,7 +15,6 @@ from typing import Any
 from engine.assembly import assemble
 from engine.config import Config, read_config
 from engine.errors import DraftlineError, OutOfMemory
-from engine.gguf_file import convert
 from engine.model_files import Tensors, read_json
 from engine.placement import Placement, Weights
 from engine.tokenizer import Tokenizer
@@ -127,6 +126,8 @@ def _directory(path: Path) -> Iterator[Path]:
     if path.is_dir():
         yield path
     elif path.is_file():
+        from engine.gguf_file import convert  # brings in what a directory needs not
+
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             converted = Path(folder) / "model"
             convert(path, converted)

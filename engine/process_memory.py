@@ -58,8 +58,9 @@ def forget_file(path: Path) -> None:
     """
     if sys.platform != "linux":
         return
+    mapped = str(path.resolve())
     for start, end, _, name in _mappings():
-        if name == str(path.resolve()):
+        if name == mapped:
             _advise(start, end - start, _MADV_DONTNEED)
 
 

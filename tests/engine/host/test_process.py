@@ -57,6 +57,17 @@ def test_a_model_is_loaded_once_for_all_windows(desk):
     assert (now.clients, [loaded.clients for loaded in now.models]) == (4, [4])
 
 
+def test_a_model_opened_again_has_the_tokenizer_that_was_read_before_until_its_file_changes(desk):
+    model = desk.model(answers={"a": "1"})
+    first, second = desk.open(model), desk.open(model)
+    assert second.tokenizer is first.tokenizer
+    (model / "tokenizer.json").unlink()
+    desk.model(answers={"a": "1"})
+    third = desk.open(model)
+    assert third.tokenizer is not first.tokenizer
+    assert text(third, "a") == "1"
+
+
 def test_windows_that_want_other_models_share_the_host(desk):
     small, large = (desk.model(name, answers={"a": name}) for name in ("small", "large"))
     engines = [desk.open(small), desk.open(large), desk.open(large)]
