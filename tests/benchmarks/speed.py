@@ -2,16 +2,16 @@
 
     python -m tests.benchmarks.speed FOLDER [--gguf FILE] [--prompts 8] [--tokens 48] [--quick]
 
-FOLDER holds Python files that the trigram table has not seen. --gguf: the file that llama.cpp runs, of the
-same model; without it llama.cpp is left out. Peers come with `pip install '.[bench]'`. Nothing else should
+FOLDER holds Python files that the trigram table has not seen. --gguf: a file of the default model, which
+both llama.cpp (`pip install '.[bench]'`) and ours run; without it llama.cpp is left out. Nothing else should
 run meanwhile. A / B is minimum / median over repetitions, a ratio of texts is one of sums; what is compared
-takes turns. Prompts are read before decoding is timed.
+takes turns. Prompts are read before decoding is timed, and all write equally many tokens, greedily.
 """
 
 from __future__ import annotations
 
 import argparse
-import gc
+import importlib.metadata
 import importlib.util
 import os
 import platform
@@ -19,9 +19,10 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -31,11 +32,13 @@ from engine.request import CancelToken
 from engine.step_times import processor
 from engine.trace import Trace
 from model_setup.benchmark_prompts import Prompt, humaneval_prompts
-from model_setup.store import general_trigram_path, resolve_model, step_times_path
-from tests.benchmarks.prompts import fim_prompts
+from model_setup.store import general_trigram_path, installed_model, resolve_model, step_times_path
+from tests.benchmarks.peers import Peer, llama_cpp, transformers_generate
+from tests.benchmarks.prompts import decode, fim_prompts
 
 PLAIN, STAGED = SamplingParams(mode="plain"), SamplingParams()
 REPEATS = 15
+ASSISTANT = "smollm2-135m"  # of transformers' assisted generation, if it is installed
 
 LOADING = """
 import time
@@ -64,9 +67,12 @@ def low_middle(values: Sequence[float]) -> str:
 class Ours:
     """An engine under the stopwatch."""
 
-    def __init__(self, weights: str) -> None:
-        self.engine: Engine = load(resolve_model(None), weights=weights, step_times=step_times_path())
-        self.engine.use_table(general_trigram_path(self.engine.tokenizer.fingerprint))
+    def __init__(self, weights: str, model: Path | None = None) -> None:
+        """model: by default the installed one."""
+        model = model or resolve_model(None)
+        self.engine: Engine = load(model, weights=weights, step_times=step_times_path())
+        self.table = general_trigram_path(self.engine.tokenizer.fingerprint)
+        self.engine.use_table(self.table)
 
     def decode(self, prompt: Prompt, params: SamplingParams, tokens: int) -> Trace:
         trace = Trace()
@@ -149,9 +155,12 @@ def _steps(ours: Ours) -> str:
 
 
 def _short_context(ours: Ours, tokens: int, times: int) -> str:
-    prompt = Prompt("short", ours.engine.tokenizer.encode("def main():\n"), [])
-    rates = [_rate([ours.decode(prompt, PLAIN, tokens)]) for _ in range(times)]
+    rates = [_rate([ours.decode(_short(ours), PLAIN, tokens)]) for _ in range(times)]
     return f"{statistics.median(rates):.1f} (best {max(rates):.1f})"
+
+
+def _short(ours: Ours) -> Prompt:
+    return Prompt("short", ours.engine.tokenizer.encode("def main():\n"), [])
 
 
 def _of_rows(seconds: dict[int, list[float]], rows: int) -> str:
@@ -162,61 +171,49 @@ def _of_rows(seconds: dict[int, list[float]], rows: int) -> str:
     )
 
 
+def llama_cpp_rows(gguf: Path, fim: Sequence[Prompt], tokens: int) -> None:
+    ours = Ours("int8", gguf)
+    for guesses in (0, 3, 10):
+        name = f"llama.cpp, prompt lookup of {guesses}" if guesses else "llama.cpp plain"
+        with llama_cpp(gguf, guesses) as peer:
+            if not guesses:
+                measured = against(peer, ours, [_short(ours)] * 5, 32, PLAIN)
+                row(f"short context, plain int8 / {name}, same GGUF", "1", measured)
+            row(f"FIM, staged int8 / {name}, same GGUF", "1.7", against(peer, ours, fim, tokens))
+
+
+def transformers_rows(ours: Ours, fim: Sequence[Prompt], tokens: int) -> None:
+    peers = {
+        "greedy": transformers_generate,
+        "prompt lookup of 10": partial(transformers_generate, prompt_lookup_num_tokens=10),
+    }
+    if assistant := installed_model(ASSISTANT):
+        peers[f"assisted by {ASSISTANT}"] = partial(transformers_generate, assistant)
+    for name, loaded in peers.items():
+        row(f"FIM, staged fp32 / transformers, {name}", "5", against(loaded(), ours, fim, tokens))
+
+
 def against(
-    peer: Callable[[Prompt, int], tuple[int, float]], ours: Ours, prompts: Sequence[Prompt], n: int
+    peer: Peer, ours: Ours, prompts: Sequence[Prompt], tokens: int, params: SamplingParams = STAGED
 ) -> str:
-    """Our staged decoding over the peer's, the two taking turns."""
-    mine, tokens, seconds = [], 0, 0.0
+    """Ours over the peer, the two taking turns; and how many of the texts are the same.
+
+    All that ours does for a request but reading its prompt is timed, and it has yet to learn how good its
+    guesses are.
+    """
+    engine = ours.engine.with_table(ours.table)
+    mine, theirs = [], []
     for prompt in prompts:
-        ours.decode(prompt, PLAIN, 1)
-        mine.append(ours.decode(prompt, STAGED, n))
-        count, taken = peer(prompt, n)
-        tokens, seconds = tokens + count, seconds + taken
-    theirs = tokens / seconds
-    return f"{_rate(mine) / theirs:.2f} ({_rate(mine):.1f} and {theirs:.1f} tok/s)"
-
-
-def llama_cpp(gguf: Path, guesses: int) -> Callable[[Prompt, int], tuple[int, float]]:
-    """llama.cpp, plain or with its own prompt lookup of so many guesses."""
-    from llama_cpp import Llama
-    from llama_cpp.llama_speculative import LlamaPromptLookupDecoding
-
-    draft = LlamaPromptLookupDecoding(num_pred_tokens=guesses) if guesses else None
-    threads = torch.get_num_threads()
-    model: Any = Llama(
-        str(gguf), n_ctx=2048, n_threads=threads, n_threads_batch=threads, draft_model=draft, verbose=False,
-        logits_all=draft is not None,
-    )  # fmt: skip
-
-    def decode(prompt: Prompt, tokens: int) -> tuple[int, float]:
-        model.create_completion(prompt.ids, max_tokens=1, temperature=0.0)
-        started = time.perf_counter()
-        answer = model.create_completion(prompt.ids, max_tokens=tokens, temperature=0.0)
-        return answer["usage"]["completion_tokens"], time.perf_counter() - started
-
-    return decode
-
-
-def transformers_generate(**options: Any) -> Callable[[Prompt, int], tuple[int, float]]:
-    """transformers in fp32, greedy."""
-    import transformers
-
-    model = transformers.AutoModelForCausalLM.from_pretrained(resolve_model(None), dtype=torch.float32)
-
-    @torch.inference_mode()
-    def decode(prompt: Prompt, tokens: int) -> tuple[int, float]:
-        ids = torch.tensor([prompt.ids])
-        seconds = []
-        for count in (1, tokens):  # reading the prompt is in both
-            started = time.perf_counter()
-            answer = model.generate(
-                ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=count,
-                min_new_tokens=count, **options,
-            )  # fmt: skip
-            seconds.append(time.perf_counter() - started)
-        return answer.shape[1] - ids.shape[1] - 1, seconds[1] - seconds[0]
-
-    return decode
+        decode(engine, prompt, replace(PLAIN, max_tokens=1))
+        mine.append(decode(engine, prompt, replace(params, max_tokens=tokens)))
+        theirs.append(peer(prompt, tokens))
+    our_rate = sum(len(text.tokens) for text in mine) / sum(text.seconds for text in mine)
+    their_rate = sum(text.timed for text in theirs) / sum(text.seconds for text in theirs)
+    same = sum(a.tokens == b.tokens[:tokens] for a, b in zip(mine, theirs, strict=True))
+    return (
+        f"{our_rate / their_rate:.2f} ({our_rate:.1f} and {their_rate:.1f} tok/s; "
+        f"{same} of {len(prompts)} texts the same)"
+    )
 
 
 def main() -> int:
@@ -229,9 +226,15 @@ def main() -> int:
     parser.add_argument("--tokens", type=int, default=48)
     parser.add_argument("--quick", action="store_true", help="leave out fp32 and transformers")
     args = parser.parse_args()
+    packages = ["torch", "transformers"]
+    if args.gguf is not None:
+        packages.append("llama-cpp-python")
+        if importlib.util.find_spec("llama_cpp") is None:
+            parser.error("llama.cpp is not installed: run `pip install '.[bench]'`")
 
     print(f"{processor()}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}, ")
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads\n")
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
+    print(f"{versions}, {torch.get_num_threads()} threads\n")
     print("| figure | wanted | measured |\n|---|---|---|")
     done = subprocess.run([sys.executable, "-c", LOADING], capture_output=True, text=True, check=True)
     seconds, gigabytes = map(float, done.stdout.split())
@@ -242,19 +245,12 @@ def main() -> int:
     fim = fim_prompts(args.folder, args.prompts, ours.engine)
     humaneval = humaneval_prompts(ours.engine.tokenizer)[: args.prompts]
     int8_rows(ours, fim, args.tokens)
-    if args.gguf is not None and importlib.util.find_spec("llama_cpp"):
-        for guesses, name in ((0, "plain"), (3, "with its prompt lookup of 3"), (10, "of 10")):
-            peer = llama_cpp(args.gguf, guesses)
-            row(f"FIM, staged int8 / llama.cpp {name}", "1.7", against(peer, ours, fim, args.tokens))
-            del peer
-            gc.collect()
+    if args.gguf is not None:
+        llama_cpp_rows(args.gguf, fim, args.tokens)
     if not args.quick:
         ours = Ours("fp32")
         fp32_rows(ours, fim, humaneval, args.tokens)
-        for options in ({}, {"prompt_lookup_num_tokens": 10}):
-            peer = transformers_generate(**options)
-            name = "prompt lookup of 10" if options else "greedy"
-            row(f"FIM, staged fp32 / transformers {name}", "5", against(peer, ours, fim, args.tokens))
+        transformers_rows(ours, fim, args.tokens)
     return 0
 
 
