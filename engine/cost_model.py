@@ -67,14 +67,18 @@ def best_size(scores: Sequence[float], times: StepTimes) -> int:
 
 
 class BestSize:
-    """`best_size` while the guesses come in, best first. best: the number that yields most so far."""
+    """`best_size` while the guesses come in, best first.
 
-    def __init__(self, times: StepTimes, scores: Iterable[float] = ()) -> None:
-        """scores: of guesses that are there already, in any order."""
+    best: the number that yields most so far; rate: what it yields, in expected tokens a second.
+    """
+
+    def __init__(self, times: StepTimes, scores: Iterable[float] = (), spent: float = 0.0) -> None:
+        """scores: of guesses that are there already, in any order. spent: the seconds that they took."""
         self._times = times
+        self._spent = spent
         self._count = 0
         self._expected = 1.0
-        self._rate = 1.0 / times(1)
+        self.rate = 1.0 / (spent + times(1))
         self.best = 0
         for score in sorted(scores, reverse=True):
             self.add(score)
@@ -83,14 +87,14 @@ class BestSize:
         """One more guess with this chance."""
         self._count += 1
         self._expected += score
-        rate = self._expected / self._times(self._count + 1)
-        if rate > self._rate:
-            self.best, self._rate = self._count, rate
+        rate = self._expected / (self._spent + self._times(self._count + 1))
+        if rate > self.rate:
+            self.best, self.rate = self._count, rate
 
     def could_grow(self, score: float, budget: int) -> bool:
         """Whether up to ``budget`` more guesses, none better than ``score``, could yield more."""
         return any(
-            self._expected + more * score > self._rate * self._times(self._count + more + 1)
+            self._expected + more * score > self.rate * (self._spent + self._times(self._count + more + 1))
             for more in range(1, budget + 1)
         )
 

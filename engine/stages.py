@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import numpy as np
 import torch
 
 from engine.acceptance import walk
-from engine.cost_model import AcceptanceStatistics, StepTimes, best_size
+from engine.cost_model import AcceptanceStatistics, BestSize, StepTimes, best_size
 from engine.reader import Reader
 from engine.request import CancelToken, Origin, Spent
 from engine.sampling import Row, Sampler
@@ -70,6 +71,7 @@ class Draft:
         self._statistics = AcceptanceStatistics()
         self._truth: list[int] = []  # prompt and output: the reader may lag behind it
         self._slots: dict[int, int] = {}  # node -> its slot, for the nodes read in this cycle
+        self._spent = 0.0  # seconds that reading them took, by the step times
         self._guessed: dict[int, dict[int, object]] = {}  # node -> {token: the feature it was judged by}
         self._guessed_below: dict[int, set[int]] = {}  # node -> the tokens that were there before
         self._rest = self._rested = 0
@@ -85,9 +87,9 @@ class Draft:
     def propose(self, tree: TokenTree, budget: int, times: StepTimes) -> None:
         while True:
             if self._below is not None:
-                self._below.propose(tree, budget, self._times.behind(self._reader.cache.length))
+                self._below.propose(tree, budget, self._times_now)
             unread = self._unread(tree, budget)
-            if not unread or not self._pays(tree, unread, times(1)):
+            if not unread or not self._pays(tree, unread, self._worth(tree, budget, times)):
                 return
             self._read(tree, unread)
 
@@ -99,7 +101,7 @@ class Draft:
             for guess, feature in features.items():
                 self._statistics.observe(feature, guess == token)
             if token not in self._guessed_below[node]:
-                self._statistics.observe("next", token in features)
+                self._statistics.observe("next", tree.children[node].get(token) in accepted)
         read = [node for node in accepted if node in self._slots]
         if read:
             self._reader.commit([self._slots[node] for node in read], [tree.tokens[node] for node in read])
@@ -114,6 +116,7 @@ class Draft:
 
     def _forget_cycle(self) -> None:
         self._slots = {}
+        self._spent = 0.0
         self._guessed = {}
         self._guessed_below = {}
 
@@ -122,10 +125,15 @@ class Draft:
         unread = [node for node in range(len(tree)) if node not in self._slots]
         return tree.best(min(self.ROWS, budget + 1 - len(self._slots)), among=unread)
 
+    def _worth(self, tree: TokenTree, budget: int, times: StepTimes) -> float:
+        """Seconds that one more accepted token saves: what one takes if the tree is checked as it is now."""
+        _, *nodes = tree.best(1 + budget)
+        return 1 / BestSize(times, (tree.scores[node] for node in nodes), self._spent).rate
+
     def _pays(self, tree: TokenTree, unread: Sequence[int], worth: float) -> bool:
         """Whether reading these nodes saves more time above than it takes here.
 
-        worth: seconds that one more accepted token saves above.
+        worth: seconds that one more accepted token saves.
 
         The walk ends at one node; a token is gained if that is one of these and its next is added here.
         """
@@ -134,7 +142,7 @@ class Draft:
             for node in unread
         )
         gain = ends * self._statistics.estimate("next", self.NEXT_PRIOR)
-        if gain * worth > self._times.behind(self._reader.cache.length)(len(unread)):
+        if gain * worth > self._cost(unread):
             self._rest = self._rested = 0
             return True
         if ROOT in unread:  # no pass at all in this cycle: rest, and try again now and then
@@ -144,26 +152,43 @@ class Draft:
                 return True
         return False
 
+    def _cost(self, nodes: Sequence[int]) -> float:
+        """Seconds that reading these nodes takes, and before the root what was emitted lately."""
+        emitted = len(self._emitted) if ROOT in nodes else 0
+        return self._times_now(len(nodes) + emitted)
+
+    @property
+    def _emitted(self) -> list[int]:
+        """The tokens emitted since the last pass, all but the root."""
+        return self._truth[len(self._reader.text) : -1]
+
     def _read(self, tree: TokenTree, nodes: Sequence[int]) -> None:
         """One pass over ``nodes``: judge the guesses below them and add the draft's own."""
         reader = self._reader
-        if ROOT in nodes:
-            self._catch_up()
+        self._spent += self._cost(nodes)
+        if len(self._emitted) > self.ROWS:  # after a long rest: without the head, which reads nothing there
+            reader.read(self._truth[:-1], CancelToken())
+        emitted = self._emitted if ROOT in nodes else []
         columns = [*self._slots, *nodes]
-        start = reader.cache.length
+        start, before = reader.cache.length, len(emitted)
+        visible = np.tri(before + len(nodes), before + len(columns), dtype=np.bool_)
+        visible[before:, :before] = True
+        visible[before:, before:] = tree.ancestor_mask(nodes, columns)
         rows = reader.rows(
-            [tree.tokens[node] for node in nodes],
-            [start + tree.depths[node] for node in nodes],
-            torch.from_numpy(tree.ancestor_mask(nodes, columns)),
+            [*emitted, *(tree.tokens[node] for node in nodes)],
+            [*range(start, start + before), *(start + before + tree.depths[node] for node in nodes)],
+            torch.from_numpy(visible),
         )
+        reader.commit(range(start, start + before), emitted)
         for node in nodes:
-            self._slots[node] = start + len(self._slots)
-        for node, row in zip(nodes, rows, strict=True):
+            self._slots[node] = reader.cache.length + len(self._slots)
+        for node, row in zip(nodes, rows[before:], strict=True):
             self._judge(tree, node, row)
 
-    def _catch_up(self) -> None:
-        """Read the tokens emitted since the last pass, all but the root."""
-        self._reader.read(self._truth[:-1], CancelToken())
+    @property
+    def _times_now(self) -> StepTimes:
+        """The times behind the text that is in the cache."""
+        return self._times.behind(self._reader.cache.length)
 
     def _judge(self, tree: TokenTree, node: int, row: Row) -> None:
         position = len(self._truth) + tree.depths[node]

@@ -76,6 +76,13 @@ def test_what_is_not_added_because_it_could_not_pay_would_not_have_paid(scores, 
     assert size.best == best_size(reachable, times)
 
 
+@given(st.lists(st.floats(0, 1), max_size=20), st.floats(0, 3))
+def test_the_rate_is_that_of_the_best_size_with_what_its_guesses_took(scores, spent):
+    ranked = sorted(scores, reverse=True)
+    rates = [(1 + sum(ranked[:size])) / (spent + TIMES(1 + size)) for size in range(len(ranked) + 1)]
+    assert BestSize(TIMES, scores, spent).rate == pytest.approx(max(rates))
+
+
 def test_growth_stops_where_guesses_are_poor():
     size = BestSize(TIMES, [0.9])
     assert size.could_grow(0.8, 10)
