@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.editors.neovim_picture import picture
+
 ROOT = Path(__file__).parents[2]
 PLUGIN = ROOT / "editors" / "neovim"
 PATIENCE = 60.0  # seconds after which a test gives up; a busy machine may need many
@@ -159,6 +161,9 @@ class Neovim:
 
     def dump(self, path: Path) -> None:
         path.write_text("\n".join(self.screen()) + "\n", encoding="utf-8")
+
+    def picture(self, path: Path) -> None:
+        path.write_text(picture(self._nvim), encoding="utf-8")
 
 
 @contextmanager

@@ -280,12 +280,9 @@ class Window:
     def status(self) -> Locator:
         return self.page.locator('.statusbar-item[id*="draftline"]')
 
-    def wait_for_status(self, text: str) -> None:
+    def wait_for_status(self, text: str, patience: float = PATIENCE) -> None:
         """Text of the status bar item's label, which says what its tooltip says."""
-        wait(
-            f"the status {text!r}",
-            lambda: any(text in label for label in self._labels()),
-        )
+        wait(f"the status {text!r}", lambda: any(text in label for label in self._labels()), patience)
 
     def _labels(self) -> list[str]:
         return [item.get_attribute("aria-label") or "" for item in self.status.all()]
