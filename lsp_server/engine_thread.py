@@ -42,9 +42,15 @@ class Job(Generic[Worker, T]):
 class EngineThread(Generic[Worker]):
     """Owns what ``load`` returns. Its methods are for one other thread, the server's."""
 
-    def __init__(self, load: Callable[[Callable[[float], None]], Worker]) -> None:
-        """``load`` is called with a function that takes the fraction loaded so far."""
+    def __init__(
+        self,
+        load: Callable[[Callable[[float], None]], Worker],
+        close: Callable[[Worker], object] = lambda worker: None,
+    ) -> None:
+        """``load`` is called with a function that takes the fraction loaded so far, ``close`` with what it
+        gave, once that is given up; both on the engine's thread."""
         self._load = load
+        self._close = close
         self._jobs: queue.SimpleQueue[Job[Worker, object] | None] = queue.SimpleQueue()
         self._newest: dict[str | None, Job[Worker, object]] = {}
         self._thread: threading.Thread | None = None
@@ -144,6 +150,8 @@ class EngineThread(Generic[Worker]):
         while not failure and (job := jobs.get()) is not None:
             if job.future.set_running_or_notify_cancel():
                 self._do(job, worker)
+        if not failure:
+            self._close(worker)
 
     @staticmethod
     def _do(job: Job[Worker, object], worker: Worker) -> None:

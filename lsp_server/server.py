@@ -63,7 +63,7 @@ class DraftlineServer(LanguageServer):
         self.battery = Battery()
         self.documents: dict[str, Document] = {}
         self.context = ContextSource(None)
-        self.engine = EngineThread(self._load)
+        self.engine = EngineThread(self._load, lambda completer: completer.writer.close())
         self.completions = Completions(
             self.engine, self._failed, partial(configuration.wanted, self), partial(tell_status, self)
         )

@@ -91,6 +91,10 @@ class Writer(Protocol):
         """Get ready for ``write`` with the same text, if that costs nobody else anything."""
         ...
 
+    def close(self) -> None:
+        """It is given up: end what connections it has."""
+        ...
+
 
 class EngineWriter:
     """The engine on this machine."""
@@ -186,3 +190,6 @@ class EngineWriter:
                 yield Step(texts, cycle.origins, cycle.seconds, full=len(ids) >= params.max_tokens)
         finally:
             self._reading.ends(whole=not cancel.cancelled)
+
+    def close(self) -> None:
+        """Nothing: who loads anew has hung up on the host already."""

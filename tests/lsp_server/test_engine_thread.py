@@ -187,3 +187,23 @@ def test_a_restart_loads_anew_when_the_jobs_before_it_have_ended():
     assert ready.wait(10)
     assert after.future.result(10) == "second"
     engine.stop(10)
+
+
+@pytest.mark.parametrize("give_up", ["stop", "restart"])
+def test_what_is_given_up_is_closed_on_its_own_thread_after_its_last_job(give_up):
+    events = []
+
+    def note(what):
+        events.append((what, threading.current_thread()))
+
+    engine = EngineThread(lambda on_progress: note("loaded"), lambda worker: note("closed"))
+    first_loaded, loaded_anew = threading.Event(), threading.Event()
+    engine.start(lambda fraction: None, first_loaded.set)
+    assert first_loaded.wait(30)
+    engine.submit("a", lambda worker, cancel: note("done")).future.result(10)
+    if give_up == "restart":
+        engine.restart(lambda fraction: None, loaded_anew.set)
+        assert loaded_anew.wait(30)
+    engine.stop(10)
+    first = events[0][1]
+    assert [what for what, thread in events if thread is first] == ["loaded", "done", "closed"]
