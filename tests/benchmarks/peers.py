@@ -54,6 +54,7 @@ def llama_cpp(gguf: Path, guesses: int = 0) -> Iterator[Peer]:
     threads = torch.get_num_threads()
     model: Any = Llama(
         str(gguf), n_ctx=2048, n_threads=threads, n_threads_batch=threads, flash_attn=True, draft_model=draft,
+        logits_all=guesses > 0,  # it needs them, and room for all
         verbose=False,
     )  # fmt: skip
 
