@@ -47,6 +47,8 @@ Chains = dict[Guessers, Stage | None]
 class Engine:
     """An oracle with the stages below it. Use it from one thread at a time."""
 
+    displaced = 0  # nobody else uses it
+
     def __init__(
         self,
         name: str,

@@ -15,7 +15,8 @@ class EngineFace(Protocol):
     """`engine.engine.Engine` in this process, or a stand-in for one in another (`engine.host.remote`).
 
     max_context: tokens of prompt and output together. notice: what the user should know about where it
-    runs, or "". load_seconds: what loading took. The rest is as in `engine.load`.
+    runs, or "". load_seconds: what loading took. displaced: how often the prompt of somebody else who uses
+    the engine has taken the place of ours in its cache. The rest is as in `engine.load`.
     """
 
     name: str
@@ -25,6 +26,7 @@ class EngineFace(Protocol):
     device: str
     notice: str
     load_seconds: float
+    displaced: int
 
     @property
     def weights(self) -> str: ...

@@ -37,6 +37,7 @@ from lsp_server.suggestion import Suggestion
 
 INVOKED = 2  # times as long as for a request that typing has caused, one may take that the user made
 _AHEAD_SECONDS = 4.0  # for what nobody waits for yet
+_REST = 0.5  # seconds from a change, in which an editor asks of its own accord
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +104,7 @@ class Completions:
         known = known_at(self._cache, asked) or await self._computed_ahead(asked, end)
         if not self._pace.is_turn(asked.uri, turn):
             return []
-        if known is None or (asked.invoked and not known.several):
+        if known is None or (asked.several and not known.several):
             if not await self._may_go_on(asked, turn, end):
                 return []
             settings = self._settings
@@ -159,6 +160,10 @@ class Completions:
         self._engine.cancel_ahead()
         self._pace.closed(uri)
         self.last.pop(uri, None)
+
+    def rested(self, uri: str) -> bool:
+        """Whether the document has not changed for so long that a request is the user's own."""
+        return self._pace.rest(uri) >= _REST
 
     @property
     def working(self) -> bool:

@@ -85,6 +85,11 @@ class Pace:
         typing.unasked += 1
         return typing.turn
 
+    def rest(self, uri: str) -> float:
+        """Seconds since the last change."""
+        typing = self._documents.get(uri)
+        return math.inf if typing is None else self._clock() - typing.changed
+
     def closed(self, uri: str) -> None:
         self._documents.pop(uri, None)
 

@@ -44,6 +44,10 @@ class Reading:
             self._read = prompt[: len(prompt) - unread + min(unread, int(taken / self._per_token))]
         self._begun = None
 
+    def forget(self) -> None:
+        """The cache holds something else."""
+        self._read = ()
+
     def _unread(self, prompt: Sequence[int]) -> int:
         pairs = enumerate(zip(self._read, prompt, strict=False))
         same = next((at for at, (old, new) in pairs if old != new), min(len(self._read), len(prompt)))

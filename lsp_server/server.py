@@ -126,10 +126,10 @@ class DraftlineServer(LanguageServer):
     def cursor(self, uri: str, position: types.Position) -> Cursor:
         return self.documents[uri].cursor(position.line, position.character)
 
-    def asked(self, uri: str, cursor: Cursor, invoked: bool = False) -> Asked:
+    def asked(self, uri: str, cursor: Cursor, invoked: bool = False, one: bool = False) -> Asked:
         """A request for a suggestion in the document as it is now."""
         lines = self.documents[uri].snapshot()
-        return Asked(uri, lines, cursor, invoked, self.context.around(uri, lines, cursor))
+        return Asked(uri, lines, cursor, invoked, self.context.around(uri, lines, cursor), one)
 
     def range(self, uri: str, start: Cursor, end: Cursor) -> types.Range:
         document = self.documents[uri]
@@ -229,12 +229,14 @@ def _with_selected(
 
 async def completion(ls: DraftlineServer, params: types.CompletionParams) -> types.CompletionList:
     """The same for clients that know no inline completion: one item in their popup."""
-    uri = params.text_document.uri
-    configuration.look(ls, uri, invoked=False)
+    uri, kind = params.text_document.uri, params.context and params.context.trigger_kind
+    # Clients say "invoked" of the first request that typing causes as well.
+    invoked = kind == types.CompletionTriggerKind.Invoked and ls.completions.rested(uri)
+    configuration.look(ls, uri, invoked)
     if uri not in ls.documents:
         return types.CompletionList(is_incomplete=True, items=[])
     cursor = ls.cursor(uri, params.position)
-    found = await ls.completions.suggest(ls.asked(uri, cursor))
+    found = await ls.completions.suggest(ls.asked(uri, cursor, invoked, one=True))
     items = [_item(ls, uri, cursor, suggestion) for suggestion in found[:1]]
     return types.CompletionList(is_incomplete=True, items=items)
 

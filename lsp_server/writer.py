@@ -106,6 +106,7 @@ class EngineWriter:
         self.engine = engine
         self._format = PromptFormat(engine.tokenizer, engine.name)
         self._reading = Reading()
+        self._displaced = 0
 
     @property
     def name(self) -> str:
@@ -150,12 +151,14 @@ class EngineWriter:
         self._reading.begins(prompt.ids)
         for _ in self.engine.generate(prompt.ids, nothing, cancel=cancel, context_ids=prompt.context):
             pass
-        self._reading.ends(whole=not cancel.cancelled)
+        self._reading_ends(whole=not cancel.cancelled)
 
     def _prompt(
         self, lines: Sequence[str], cursor: Cursor, max_tokens: int, cancel: CancelToken, around: Surroundings
     ) -> tuple[Prompt, bool]:
         """The longest prompt that can be read in good time, and whether that is a shortened one."""
+        if self._displaced != self.engine.displaced:
+            self._reading.forget()
         room = self.engine.max_context - max_tokens - 1
         patience = _READING * seconds_left(cancel)
         whole = self._format.build(lines, cursor, room, around)
@@ -179,7 +182,7 @@ class EngineWriter:
         self._reading.begins(prompt.ids)
         try:
             for cycle in cycles:
-                self._reading.ends(whole=True)
+                self._reading_ends(whole=True)
                 texts = []
                 for token in cycle.tokens:
                     ids.append(token)
@@ -189,7 +192,11 @@ class EngineWriter:
                     written = text
                 yield Step(texts, cycle.origins, cycle.seconds, full=len(ids) >= params.max_tokens)
         finally:
-            self._reading.ends(whole=not cancel.cancelled)
+            self._reading_ends(whole=not cancel.cancelled)
+
+    def _reading_ends(self, whole: bool) -> None:
+        self._reading.ends(whole)
+        self._displaced = self.engine.displaced
 
     def close(self) -> None:
         """Nothing: who loads anew has hung up on the host already."""

@@ -48,6 +48,8 @@ class Client:
         self.line = line
         self.asked: wire.Open | None = None
         self.model: Shelved | None = None
+        self.in_cache = False
+        """Whether the model's cache holds what this client asked last."""
         self._unsent: queue.Queue[bytes | None] = queue.Queue(_MOST_UNREAD)
         self._sender = threading.Thread(target=self._send, name="sender", daemon=True)
         self._sender.start()
@@ -239,6 +241,7 @@ class Host:
         request, done = message.request, Done(requests=int(message.params.max_tokens > 0))
         if cancel.cancelled:
             return client.say(wire.Ended(request, whole=False))
+        self._take_the_cache(client, model)
         try:
             draft = None if message.draft is None else Path(message.draft)
             model.engine.guess_with(draft, [Path(table) for table in message.tables])
@@ -258,6 +261,13 @@ class Host:
         finally:
             model.used = time.monotonic()
             self._tally.add(done)
+
+    def _take_the_cache(self, client: Client, model: Shelved) -> None:
+        for other in self._all():
+            if other is not client and other.model is model and other.in_cache:
+                other.in_cache = False
+                other.say(wire.Elsewhere())
+        client.in_cache = True
 
     def _seconds_left(self) -> float:
         """Until the next thing is to be given up, if nothing happens."""

@@ -121,6 +121,7 @@ class RemoteEngine:
         self.notice = opened.notice
         self.load_seconds = opened.load_seconds
         self.fingerprint = opened.fingerprint
+        self.displaced = 0
         self.guesses: Callable[[], Guesses] = Guesses
         """Asked before each request, so that what was made meanwhile is used."""
         self.tokenizer = _tokenizer(Path(opened.tokenizer), state_of(Path(opened.tokenizer)))
@@ -218,6 +219,8 @@ class RemoteEngine:
                 message = wire.for_client(self._line.receive())
                 if isinstance(message, wire.Leaving):
                     reason = message.reason
+                elif isinstance(message, wire.Elsewhere):
+                    self.displaced += 1
                 elif getattr(message, "request", None) == self._awaited:
                     self._inbox.put(message)
         except wire.Malformed:

@@ -2,7 +2,8 @@
 
 A connection serves one engine. The client says `Open`, is told of `Loading`, and has `Opened` or `Refused`
 in the end; then it may `Generate`, one request after the other, each answered by any number of `Emitted` and
-one `Ended` or `Refused`. `Ask` and `Stop` may stand alone. `Leaving` is the last that a client hears.
+one `Ended` or `Refused`; `Elsewhere` may come at any time. `Ask` and `Stop` may stand alone. `Leaving` is the
+last that a client hears.
 """
 
 from __future__ import annotations
@@ -111,6 +112,10 @@ class Refused(Struct, frozen=True, tag=True):
     memory: bool = False
 
 
+class Elsewhere(Struct, frozen=True, tag=True):
+    """Another client's prompt takes the place of this one's last in the engine's cache."""
+
+
 class Leaving(Struct, frozen=True, tag=True):
     """The connection ends with this. reason: the model was idle, the host without clients, someone stopped
     it, or too many clients are connected."""
@@ -145,7 +150,7 @@ class Standing(Struct, frozen=True, tag=True):
 
 
 ToHost = Open | Generate | Cancel | Ask | Stop
-ToClient = Loading | Opened | Emitted | Ended | Refused | Leaving | Standing
+ToClient = Loading | Opened | Emitted | Ended | Refused | Elsewhere | Leaving | Standing
 _to_host: msgspec.json.Decoder[ToHost] = msgspec.json.Decoder(ToHost)
 _to_client: msgspec.json.Decoder[ToClient] = msgspec.json.Decoder(ToClient)
 _encoder = msgspec.json.Encoder()

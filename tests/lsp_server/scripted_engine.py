@@ -37,6 +37,7 @@ class ScriptedEngine:
 
     name, device, weights, load_seconds, notice = "scripted", "cpu", "fp32", 0.5, ""
     eos_ids = (256,)
+    displaced = 0
 
     def __init__(
         self,

@@ -214,6 +214,22 @@ async def test_a_prompt_that_was_shortened_is_read_whole_once_nobody_waits(desk)
     assert await desk.suggest() == ["foo()"]
 
 
+@at_desk({"x = ": "foo()"}, "y = 1\n" * 400 + "x = ")
+async def test_a_prompt_is_shortened_again_when_another_window_has_taken_its_place_in_the_cache(desk):
+    await desk.suggest()
+    await desk.idle()
+    desk.set(reading, "_USUAL", 1.0)
+    writer = desk.thread.worker.writer
+    writer._reading._per_token = 1.0
+    for displaced, short in ((0, False), (1, True), (1, False)):
+        desk.engine.displaced = displaced
+        desk.completions.use(Settings())  # forgets what was suggested
+        desk.engine.prompts.clear()
+        await desk.suggest()
+        assert (len(desk.engine.prompts[0]) < 600) == short
+        await desk.idle()
+
+
 @at_desk({"x = ": ENDLESS, "1": ENDLESS}, "x = ", delay=0.01)
 async def test_a_look_ahead_ends_with_the_next_change(desk):
     await desk.suggest()

@@ -62,6 +62,27 @@ async def test_by_hand_only_what_is_asked_for_is_answered_and_nothing_is_compute
 
 
 @live
+async def test_by_hand_a_popup_in_a_text_at_rest_was_asked_for(tmp_path):
+    """Clients do not tell a popup that typing opens from one that the user opens."""
+
+    async def popup(kind=types.CompletionTriggerKind.Invoked):
+        document, place = types.TextDocumentIdentifier("file:///t.py"), types.Position(0, 4)
+        params = types.CompletionParams(document, place, types.CompletionContext(kind))
+        answer = await it.client.text_document_completion_async(params)
+        return [item.text_edit.new_text for item in answer.items]
+
+    async with session(tmp_path, ANSWER, environment={"DRAFTLINE_TRIGGER": "manual"}) as it:
+        it.open("x =")
+        it.edit((0, 3), (0, 3), " ")
+        assert await popup() == []
+        await asyncio.sleep(0.6)
+        assert await popup(types.CompletionTriggerKind.TriggerForIncompleteCompletions) == []
+        assert generations(tmp_path) == []
+        assert await popup() == ["foo()"]
+        assert len(generations(tmp_path)) <= 2  # the answer, and what follows it
+
+
+@live
 async def test_on_its_battery_the_machine_computes_on_request_only(tmp_path):
     async with session(tmp_path, ANSWER, options={"pauseOnBattery": True}, battery=True) as it:
         it.open("x = ")

@@ -38,6 +38,7 @@ class HostedScript:
     """The same face as ``engine.Engine``."""
 
     weights, notice, eos_ids, max_context, load_seconds = "fp32", "", (END,), 4096, 0.5
+    displaced = 0
 
     def __init__(self, folder: Path, device: str) -> None:
         self.name = folder.name

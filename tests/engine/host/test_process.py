@@ -5,6 +5,7 @@ from __future__ import annotations
 import stat
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -129,6 +130,16 @@ def test_the_window_being_typed_in_interrupts_what_is_done_ahead_elsewhere(desk)
     assert len(list(cycles)) < 300
     assert ahead.cancelled
     assert [prompt for prompt, *_ in generations(model)] == ["a", "b"]
+
+
+def test_a_window_is_told_when_anothers_prompt_takes_the_place_of_its_own(desk):
+    model = desk.model(answers={"a": "1"})
+    one, other, third = desk.open(model), desk.open(model), desk.open(model)
+    for engine in (one, one, other, third, one):
+        assert text(engine, "a") == "1"
+    while other.displaced < 1 or third.displaced < 1:
+        time.sleep(0.001)
+    assert [engine.displaced for engine in (one, other, third)] == [1, 1, 1]
 
 
 def test_what_somebody_waits_for_is_not_interrupted(desk):
