@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.editors.vscode import EXTENSION, VSCode, Window, browser, wait, why_not
 
 PREFIX = "def add(a, b):\n"
-TEXT = "return a + b  # the sum of both, which is a number if both are, else whatever they make of it"
+TEXT = "return a + b  # the sum, whatever the two may be"  # shorter than a suggestion may be
 QUIET = 0.4  # seconds between keys, so that each finds the editor at rest
 
 WATCH = """wanted => {
