@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,12 +50,14 @@ def load_checkpoint(
     """
     placement = Placement(device, weights)
     with _directory(path) as directory:
-        opened = _open(directory, device)
+        with ThreadPoolExecutor(1) as pool:  # to try products takes as long as to read a tokenizer
+            chosen = pool.submit(placement.linear)
+            opened = _open(directory, device)
         if not placement.fits(opened.tensors.parameters):
             raise OutOfMemory(
                 f"The model in {path} has no room in {placement.memory} with {weights} weights."
             )
-        kind = placement.linear()
+        kind = chosen.result()
         transformer = assemble(
             opened.tensors, opened.config, opened.tokens, opened.trimmed, kind, on_progress
         )
