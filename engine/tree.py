@@ -54,14 +54,15 @@ class TokenTree:
         return node
 
     def rescore(self, node: int, score: float) -> None:
-        """Give ``node`` a new score, and scale those below it alike."""
+        """Give ``node`` a new score, and scale those below it alike; rounded, none is above its parent's."""
         factor = score / self.scores[node] if self.scores[node] > 0 else 0.0
         self.scores[node] = score
-        below = list(self.children[node].values())
-        while below:
-            child = below.pop()
-            self.scores[child] *= factor
-            below += self.children[child].values()
+        rescored = [node]
+        while rescored:
+            parent = rescored.pop()
+            for child in self.children[parent].values():
+                self.scores[child] = min(self.scores[child] * factor, self.scores[parent])
+                rescored.append(child)
 
     def path(self, node: int) -> list[int]:
         """The nodes from the root to ``node``, both included."""

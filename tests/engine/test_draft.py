@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import pytest
@@ -148,6 +149,29 @@ def test_what_was_emitted_costs_no_pass_of_its_own(models, monkeypatch):
     done = cycles(oracle_of(models["large"]), stage, [1, 2, 3], 60)
     assert reads == [0]  # the prompt
     assert sum(passes) > len(passes) > len(done)
+
+
+@pytest.mark.parametrize("rest", [1, 15, 16, 17, 40])
+@pytest.mark.parametrize("before_the_end", [4, 60])
+def test_a_draft_that_rested_reads_on_from_where_it_was(models, monkeypatch, rest, before_the_end):
+    """Few tokens with the tree, many before it; also where the cache is nearly full."""
+    stage, oracle = draft(models["small"], None), oracle_of(models["large"])
+    looks = itertools.count()
+    monkeypatch.setattr(stage, "_pays", lambda tree, unread, worth: next(looks) >= rest and len(unread) < 9)
+    room = CAPACITY - 33  # the guesses', as in an engine
+    prompt = [token % TOKENS for token in range(room - rest - before_the_end)]
+    max_tokens = rest + before_the_end
+    plain = text_of(cycles(oracle_of(models["large"]), None, prompt, max_tokens))
+    assert text_of(cycles(oracle, stage, prompt, max_tokens)) == plain
+    assert next(looks) > rest
+    known = stage._reader.text
+    assert known == [*prompt, *plain][: len(known)]
+    fresh = Reader(models["small"], CAPACITY)
+    with torch.inference_mode():
+        fresh.read(known, CancelToken())
+    held, wanted = stage._reader.cache, fresh.cache
+    for mine, right in zip([*held.keys, *held.values], [*wanted.keys, *wanted.values], strict=True):
+        assert torch.equal(mine[:, : len(known)], right[:, : len(known)])
 
 
 def test_guesses_of_the_stage_below_cost_no_pass_of_their_own(models, monkeypatch):

@@ -89,6 +89,17 @@ def test_a_new_score_scales_what_is_below(steps, node, factor):
         assert tree.scores[other] == pytest.approx(before.scores[other] * scaled)
 
 
+@given(additions, st.lists(st.tuples(st.integers(0, 50), st.floats(0.0, 1.0)), min_size=1, max_size=5))
+def test_whatever_is_given_new_scores_no_node_is_better_than_its_parent(steps, scores):
+    tree = grow(steps)
+    for node, factor in scores:
+        node %= len(tree)
+        tree.rescore(node, tree.scores[node] * factor)
+    for count in range(len(tree) + 1):
+        best = set(tree.best(count))
+        assert all(tree.parents[node] in {-1, *best} for node in best)
+
+
 @given(additions)
 def test_a_path_leads_from_the_root_to_its_node(steps):
     tree = grow(steps)
