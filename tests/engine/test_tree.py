@@ -89,13 +89,12 @@ def test_a_new_score_scales_what_is_below(steps, node, factor):
         assert tree.scores[other] == pytest.approx(before.scores[other] * scaled)
 
 
-@pytest.mark.parametrize("score", [number / 100 for number in range(100)])
-@pytest.mark.parametrize("before", [0.3, 0.7, 0.94])
+@pytest.mark.parametrize(("before", "score"), [(0.14, 0.11), (0.27, 0.19), (0.28, 0.11), (0.28, 0.15)])
 def test_no_node_is_better_than_its_parent_by_a_rounding_error(before, score):
     tree = TokenTree(7)
     parent = tree.add(ROOT, 1, before, "draft2")
     tree.add(parent, 2, before, "draft2")
-    tree.rescore(parent, before * score)
+    tree.rescore(parent, score)
     assert tree.best(2) == [ROOT, parent]
 
 
