@@ -55,7 +55,9 @@ class StepTimes:
         right = min(max(bisect.bisect_left(self.rows, rows), 1), len(self.rows) - 1)
         low, high = self.rows[right - 1], self.rows[right]
         share = (rows - low) / (high - low)
-        return self.seconds[right - 1] + share * (self.seconds[right] - self.seconds[right - 1])
+        seconds = self.seconds[right - 1] + share * (self.seconds[right] - self.seconds[right - 1])
+        # on a busy machine the last may have been measured as quicker than the one before
+        return max(seconds, self.seconds[right]) if rows > high else seconds
 
 
 def best_size(scores: Sequence[float], times: StepTimes) -> int:

@@ -49,7 +49,6 @@ def llama_cpp(gguf: Path, guesses: int = 0) -> Iterator[Peer]:
     from llama_cpp import Llama
     from llama_cpp.llama_speculative import LlamaPromptLookupDecoding
 
-    # Flash attention is what llama.cpp's own programs choose where the processor has it.
     draft = LlamaPromptLookupDecoding(num_pred_tokens=guesses) if guesses else None
     threads = torch.get_num_threads()
     model: Any = Llama(

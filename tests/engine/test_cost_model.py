@@ -39,6 +39,12 @@ def test_beyond_the_last_measurement_the_line_goes_on():
     assert TIMES(10) == pytest.approx(8.0)
 
 
+def test_beyond_the_last_measurement_more_rows_never_take_less():
+    times = StepTimes((1, 16, 32), (1.0, 2.0, 1.5))
+    assert times(24) == 1.75
+    assert times(100) == 1.5
+
+
 def test_behind_a_longer_text_each_row_takes_longer():
     times = StepTimes((1, 8), (1.0, 2.0), text=256, growth=(0.0, 0.001))
     assert [times.behind(256)(rows) for rows in (1, 8)] == [1.0, 2.0]

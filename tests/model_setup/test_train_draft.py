@@ -48,7 +48,6 @@ def _trained_by_two(oracle: Path, repository: Path, seconds: int) -> dict[str, A
     assert done.stderr.count("The draft (made)") == 1
     directory = store.trained_draft(repository, oracle.name)
     assert directory is not None
-    shutil.rmtree(directory.with_name(f"{directory.name}.unfinished"), ignore_errors=True)
     said = read_training(directory)
     shutil.rmtree(directory)
     return said

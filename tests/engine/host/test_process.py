@@ -5,7 +5,6 @@ from __future__ import annotations
 import stat
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -137,8 +136,7 @@ def test_a_window_is_told_when_anothers_prompt_takes_the_place_of_its_own(desk):
     one, other, third = desk.open(model), desk.open(model), desk.open(model)
     for engine in (one, one, other, third, one):
         assert text(engine, "a") == "1"
-    while other.displaced < 1 or third.displaced < 1:
-        time.sleep(0.001)
+    until(lambda: other.displaced and third.displaced)
     assert [engine.displaced for engine in (one, other, third)] == [1, 1, 1]
 
 
