@@ -61,7 +61,9 @@ class Draft:
     CHILDREN = 4  # tokens looked at below each node that was read
     ROWS = 16  # nodes read in one pass at most
     NEXT_PRIOR = 0.6  # the chance that the draft adds the right token where it was not there, at first
-    LONGEST_REST = 16  # cycles without a pass, at most, before the draft is given another try
+    MARGIN = 1.05  # what a pass must promise: it also takes time that was not measured, to judge logits
+    LONGEST_REST = 16  # cycles without a pass, at most, before the draft is given another try ...
+    TRIES = 0.03  # ... but more if tries would take more than so much of the time above
 
     def __init__(self, reader: Reader, times: StepTimes, below: Stage | None) -> None:
         self._reader = reader
@@ -89,7 +91,7 @@ class Draft:
             if self._below is not None:
                 self._below.propose(tree, budget, self._times_now)
             unread = self._unread(tree, budget)
-            if not unread or not self._pays(tree, unread, self._worth(tree, budget, times)):
+            if not unread or not self._pays(tree, unread, budget, times):
                 return
             self._read(tree, unread)
 
@@ -125,30 +127,29 @@ class Draft:
         unread = [node for node in range(len(tree)) if node not in self._slots]
         return tree.best(min(self.ROWS, budget + 1 - len(self._slots)), among=unread)
 
-    def _worth(self, tree: TokenTree, budget: int, times: StepTimes) -> float:
-        """Seconds that one more accepted token saves: what one takes if the tree is checked as it is now."""
-        _, *nodes = tree.best(1 + budget)
-        return 1 / BestSize(times, (tree.scores[node] for node in nodes), self._spent).rate
+    def _pays(self, tree: TokenTree, unread: Sequence[int], budget: int, times: StepTimes) -> bool:
+        """Whether the stage above gets more tokens a second out of the tree if these nodes are read first.
 
-    def _pays(self, tree: TokenTree, unread: Sequence[int], worth: float) -> bool:
-        """Whether reading these nodes saves more time above than it takes here.
-
-        worth: seconds that one more accepted token saves.
-
-        The walk ends at one node; a token is gained if that is one of these and its next is added here.
+        The walk ends at one node; a token is gained if that is one of these and its next is added here. That
+        one is a row more above.
         """
-        ends = sum(
-            max(0.0, tree.scores[node] - sum(tree.scores[child] for child in tree.children[node].values()))
+        right = self._statistics.estimate("next", self.NEXT_PRIOR)
+        added = [
+            right * (tree.scores[node] - sum(tree.scores[child] for child in tree.children[node].values()))
             for node in unread
-        )
-        gain = ends * self._statistics.estimate("next", self.NEXT_PRIOR)
-        if gain * worth > self._cost(unread):
+        ]
+        scores = [tree.scores[node] for node in tree.best(1 + budget)[1:]]
+        cost = self._cost(unread)
+        now = BestSize(times, scores, self._spent)
+        then = BestSize(times, sorted([*scores, *added], reverse=True)[:budget], self._spent + cost)
+        if then.rate > self.MARGIN * now.rate:
             self._rest = self._rested = 0
             return True
         if ROOT in unread:  # no pass at all in this cycle: rest, and try again now and then
             self._rested += 1
             if self._rested > self._rest:
-                self._rest, self._rested = min(2 * self._rest + 1, self.LONGEST_REST), 0
+                longest = max(self.LONGEST_REST, int(cost / (self.TRIES * times(1))))
+                self._rest, self._rested = min(2 * self._rest + 1, longest), 0
                 return True
         return False
 

@@ -1,7 +1,8 @@
 """What each part of staged decoding earns: the modes, the 2x2 of tree and chain, and the papers' accounts.
 
     python -m tests.benchmarks.ablation FOLDER [--model M] [--draft DIR] [--weights int8] [--prompts 12]
-                                        [--tokens 48] [--temperature 0] [--top-k 0] [--humaneval]
+                                        [--tokens 48] [--temperature 0] [--top-k 0]
+                                        [--humaneval | --unforeseeable]
 
 Every setting decodes the same prompts, as `model-setup benchmark` does it, but to the last token asked for.
 Per setting: tokens a second (minimum, median, maximum over prompts), all prompts against plain, what the
@@ -32,7 +33,7 @@ from model_setup.benchmark_prompts import Prompt, humaneval_prompts
 from model_setup.contest import Contest, modes
 from model_setup.results import STAGES, Figures, Setting
 from model_setup.store import general_trigram_path, resolve_model
-from tests.benchmarks.prompts import decode, fim_prompts
+from tests.benchmarks.prompts import decode, fim_prompts, unforeseeable_prompts
 
 HEAD = """
 | setting | tok/s by prompt | all | / plain | promised | tokens a cycle (promised) | alpha draft2 draft \
@@ -91,6 +92,7 @@ def main() -> int:
     parser.add_argument("--temperature", type=float, default=0.0)
     parser.add_argument("--top-k", type=int, default=0)
     parser.add_argument("--humaneval", action="store_true")
+    parser.add_argument("--unforeseeable", action="store_true", help="prompts of random identifiers instead")
     parser.add_argument("--alpha", action="store_true")
     args = parser.parse_args()
 
@@ -100,6 +102,8 @@ def main() -> int:
     prompts = fim_prompts(args.folder, args.prompts, engine)
     if args.humaneval:
         prompts = humaneval_prompts(engine.tokenizer)[: args.prompts]
+    if args.unforeseeable:
+        prompts = unforeseeable_prompts(args.prompts, engine)
     print(f"{platform.machine()}, torch {torch.__version__}, {torch.get_num_threads()} threads")
     print(f"{engine.name}, {engine.weights}, draft {args.draft and args.draft.name}, {len(prompts)} prompts")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import string
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,21 @@ def fim_prompts(folder: Path, count: int, engine: Engine, seed: int = 0) -> list
         begin, middle, end = (special[f"<|fim_{part}|>"] for part in ("prefix", "suffix", "middle"))
         name = f"{path.relative_to(folder).as_posix()}:{cursor}"
         prompts.append(Prompt(name, [begin, *prefix, middle, *suffix, end], suffix + prefix))
+    return prompts
+
+
+def unforeseeable_prompts(count: int, engine: Engine, seed: int = 0) -> list[Prompt]:
+    """Prompts whose continuation nobody can guess: assignments to identifiers of random letters."""
+    rng = random.Random(seed)
+
+    def identifier() -> str:
+        return "".join(rng.choices(string.ascii_lowercase, k=rng.randint(5, 12)))
+
+    prompts = []
+    for number in range(count):
+        lines = (f"{identifier()} = {identifier()}.{identifier()}({identifier()})\n" for _ in range(40))
+        ids = engine.tokenizer.encode("".join(lines))
+        prompts.append(Prompt(f"random identifiers, {number}", ids, ids))
     return prompts
 
 

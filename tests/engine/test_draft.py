@@ -138,6 +138,38 @@ def test_a_draft_whose_passes_cost_as_much_as_the_oracles_is_seldom_asked(models
     assert len(passes) < len(done) / 2
 
 
+@pytest.mark.parametrize("cost", [0.05, 0.4, 0.8])
+def test_where_a_draft_is_never_right_its_tries_cost_little(models, monkeypatch, cost):
+    """Once it has learned that, all its passes together take less than 5 % of plain decoding's."""
+    stage = draft(models["small"], None, StepTimes((1, 64), (cost, cost)))
+    passes: list[int] = []
+    run = stage._reader.rows
+    monkeypatch.setattr(stage._reader, "rows", lambda *a: passes.append(1) or run(*a))
+    plain = text_of(cycles(oracle_of(models["large"]), None, [1, 2, 3], 240))
+    wrong = min(set(range(TOKENS)) - set(plain))
+    sampler = Sampler()
+    monkeypatch.setattr(sampler, "likeliest", lambda row, position, width: [(wrong, 0.5)])
+    for _ in range(2):
+        passes.clear()
+        done = cycles(oracle_of(models["large"]), stage, [1, 2, 3], 240, sampler=sampler)
+    assert 0 < cost * len(passes) / len(done) < 0.05
+
+
+def test_a_right_guess_that_saves_less_than_it_costs_is_not_made(models, monkeypatch):
+    """A guess is one more row above: what that takes is part of its cost."""
+    text = text_of(cycles(oracle_of(models["large"]), None, [1, 2, 3], 60))
+    for row, asked in ((0.0, True), (0.5, False)):
+        stage = draft(models["large"], None, StepTimes((1, 64), (0.7, 0.7)))
+        stage._statistics._seen["next"] = [9e9, 9e9]  # it is the oracle, and knows that it is always right
+        stage._rest = 100
+        request = Request([1, 2, 3, *text], [1, 2, 3, *text])
+        with torch.inference_mode():
+            stage.begin(request)
+            tree = TokenTree(request.prompt[-1])
+            stage.propose(tree, 12, StepTimes((1, 2, 64), (1.0, 1.0 + row, 1.0 + 63 * row)))
+        assert (len(tree) > 1) == asked
+
+
 def test_what_was_emitted_costs_no_pass_of_its_own(models, monkeypatch):
     """The draft's last guess, if it was accepted, and what was emitted while it rested."""
     stage = draft(models["small"], None)
@@ -157,7 +189,7 @@ def test_a_draft_that_rested_reads_on_from_where_it_was(models, monkeypatch, res
     """Few tokens with the tree, many before it; also where the cache is nearly full."""
     stage, oracle = draft(models["small"], None), oracle_of(models["large"])
     looks = itertools.count()
-    monkeypatch.setattr(stage, "_pays", lambda tree, unread, worth: next(looks) >= rest and len(unread) < 9)
+    monkeypatch.setattr(stage, "_pays", lambda tree, unread, *_: next(looks) >= rest and len(unread) < 9)
     room = CAPACITY - 33  # the guesses', as in an engine
     prompt = [token % TOKENS for token in range(room - rest - before_the_end)]
     max_tokens = rest + before_the_end
