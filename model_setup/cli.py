@@ -143,7 +143,7 @@ def report(arguments: list[str]) -> int:
     parser = OneSentenceParser(prog="model-setup report", description="Show what was measured last.")
     _add_repository(parser)
     repository: Path = parser.parse_args(arguments).repository
-    from model_setup.steps import show_report
+    from model_setup.measuring_steps import show_report
 
     print(show_report(store.report_directory(repository)))
     return 0

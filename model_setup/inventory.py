@@ -16,7 +16,8 @@ from model_setup.presets import PRESETS, default_preset
 from model_setup.progress import console, say
 from model_setup.record import Rates, Record
 from model_setup.set_up import alone_in, look_at
-from model_setup.steps import GUESSES, Setup, steps
+from model_setup.steps import GUESSES, steps
+from model_setup.subject import Setup
 from model_setup.survey import Survey
 
 LOCKS = "locks"

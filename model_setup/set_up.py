@@ -15,7 +15,8 @@ from model_setup.languages import language
 from model_setup.presets import default_preset
 from model_setup.progress import console, say
 from model_setup.record import Rates, Record
-from model_setup.steps import GUESSES, Setup, steps
+from model_setup.steps import GUESSES, steps
+from model_setup.subject import Setup
 from model_setup.survey import Survey, survey
 from model_setup.walk import describe, plan, walk
 

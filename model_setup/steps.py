@@ -5,17 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.tokenizer import Tokenizer
 from model_setup import store
-from model_setup.presets import Preset
-from model_setup.progress import console, count_progress, fraction_progress
-from model_setup.record import Rates, Record
-from model_setup.survey import Survey
+from model_setup.measuring_steps import benchmark_step, report_step
+from model_setup.progress import count_progress, fraction_progress
+from model_setup.subject import Setup
 from model_setup.walk import Made, Step
 
 if TYPE_CHECKING:  # brings in torch
@@ -30,58 +27,6 @@ WRITING_SECONDS = 60.0
 MOST_WRITTEN = 120_000_000  # tokens, as many as the paper's
 LEAST_WRITTEN = 100_000  # 20,486 gained nothing, see `model_setup.trigram`; more was not tried
 COUNTING_SECONDS = 3.0  # of counting, however little there is to count
-MEASURING_SECONDS, MOST_MEASURING = 240.0, 900.0
-
-
-@dataclass(frozen=True)
-class Setup:
-    """What the steps share: the repository as it is now, the model that it is set up for, and what is known
-    of this machine. The tokenizer and what is named after it are there once the model was fetched.
-
-    draft_at_any_price: train a draft even if decoding is not expected to gain enough by it.
-    """
-
-    survey: Survey
-    preset: Preset
-    rates: Rates
-    record: Record
-    humaneval: bool = False
-    draft_at_any_price: bool = False
-    budget: float | None = None
-
-    @property
-    def model(self) -> Path:
-        return store.model_directory(self.preset.name)
-
-    @property
-    def model_hash(self) -> str:
-        manifest = store.read_manifest(self.model)
-        return "" if manifest is None else str([entry["sha256"] for entry in manifest["files"].values()])
-
-    @cached_property  # reading it takes most of a second
-    def tokenizer(self) -> Tokenizer:
-        return Tokenizer(self.model / "tokenizer.json")
-
-    @property
-    def draft(self) -> Path | None:
-        return store.trained_draft(self.survey.root, self.preset.name)
-
-    @property
-    def author(self) -> Path:
-        """The model that writes text to be counted."""
-        return self.draft or self.model
-
-    @property
-    def table(self) -> Path:
-        return store.trigram_path(self.survey.root, self.tokenizer.fingerprint)
-
-    @property
-    def general(self) -> Path:
-        return store.general_trigram_path(self.tokenizer.fingerprint)
-
-    @property
-    def written(self) -> Path:
-        return store.generated_path(self.survey.root, self.tokenizer.fingerprint, self.author)
 
 
 def steps(setup: Setup) -> list[Step]:
@@ -119,7 +64,7 @@ def fetch_step(setup: Setup) -> Step:
 
 def draft_step(setup: Setup) -> Step:
     """Before the model is there nobody knows what draft it could have: that is looked into after fetching."""
-    planned = draft_plan(setup.model) if _is_fetched(setup) else None
+    planned = draft_plan(setup.model) if setup.fetched else None
 
     def run(seconds: float) -> Made:
         from model_setup.draft import make_draft  # brings in torch
@@ -194,7 +139,7 @@ def generate_step(setup: Setup, with_draft: bool) -> Step:
     return Step(
         "generate",
         f"let the model write text to count, about {setup.rates[WRITE]:,.0f} tokens a second",
-        input=lambda: {"the model": setup.written.name if _is_fetched(setup) else ""},
+        input=lambda: {"the model": setup.written.name if setup.fetched else ""},
         run=run,
         seconds=WRITING_SECONDS,
         fills=True,
@@ -223,7 +168,7 @@ def trigram_step(setup: Setup) -> Step:
     def characters() -> int:
         from model_setup.general_code import CHARACTERS
 
-        missing = not (_is_fetched(setup) and setup.general.exists())
+        missing = not (setup.fetched and setup.general.exists())
         return setup.survey.learned_characters + (CHARACTERS if missing else 0)
 
     def run(_seconds: float) -> Made:
@@ -243,7 +188,7 @@ def trigram_step(setup: Setup) -> Step:
         )
 
     def current() -> dict[str, str]:
-        if not _is_fetched(setup):
+        if not setup.fetched:
             return {"the model": ""}
         written = setup.written
         return {
@@ -262,101 +207,6 @@ def trigram_step(setup: Setup) -> Step:
         seconds=COUNTING_SECONDS + characters() / setup.rates[COUNT],
         after=("fetch", "generate"),
     )
-
-
-def benchmark_step(setup: Setup) -> Step:
-    folder = store.report_directory(setup.survey.root)
-
-    def run(seconds: float) -> Made:
-        from model_setup.benchmark import measure  # brings in torch
-        from model_setup.report import DATA
-
-        parts = {name: setup.record[name] for name in ("draft", "generate", "trigram")}
-        with count_progress("Measuring", "cursors") as update:
-            results = measure(
-                setup.survey.root,
-                setup.model,
-                general=setup.general,
-                table=setup.table,
-                draft=setup.draft,
-                journal=folder / "journal.jsonl",
-                seconds=seconds,
-                humaneval=setup.humaneval,
-                costs={name: done.took for name, done in parts.items() if done is not None},
-                progress=update,
-            )
-        store.write_json(folder / DATA, results.to_json())
-        return Made((folder / DATA,), f"measured at {len(results.prompts)} places, before and after")
-
-    def current() -> dict[str, str]:
-        if not _is_fetched(setup):
-            return {"the model": ""}
-        draft, table = setup.draft, setup.table
-        return {
-            "the held-out code": setup.survey.held_out,
-            "the model": setup.model_hash,
-            "the draft": _hash_of(draft / store.MANIFEST) if draft else "",
-            "the table": _hash_of(table),
-            "the prompts": "with HumanEval" if setup.humaneval else "",
-        }
-
-    return Step(
-        "benchmark",
-        "measure completions at held-out places, with and without what was learned",
-        input=current,
-        run=run,
-        seconds=MEASURING_SECONDS,
-        fills=True,
-        least=60,
-        most=MOST_MEASURING,
-        after=("fetch", "draft", "trigram"),
-        why_not=""
-        if setup.survey.held_out_files
-        else "none of the files is among the tenth that is held out",
-    )
-
-
-def report_step(setup: Setup) -> Step:
-    folder = store.report_directory(setup.survey.root)
-
-    def run(_seconds: float) -> Made | None:
-        if not (folder / "report.json").exists():
-            return None
-        page = show_report(folder)
-        return Made((page,), str(page))
-
-    return Step(
-        "report",
-        "write what was measured on a page",
-        input=lambda: {"what was measured": _hash_of(folder / "report.json")},
-        run=run,
-        seconds=1,
-        after=("benchmark",),
-        why_not="" if setup.survey.held_out_files else "nothing is measured",
-    )
-
-
-def show_report(folder: Path) -> Path:
-    """Write the page of what was measured, and its summary on the terminal.
-
-    Raises:
-        DraftlineError: nothing was measured yet.
-    """
-    from model_setup.report import DATA, write_report
-    from model_setup.results import read_results
-    from model_setup.summary import summary
-
-    results = read_results(folder / DATA)
-    summary(results, console)
-    return write_report(results, folder)
-
-
-def _hash_of(path: Path) -> str:
-    return store.sha256_of(path) if path.exists() else ""
-
-
-def _is_fetched(setup: Setup) -> bool:
-    return (setup.model / "tokenizer.json").is_file()
 
 
 @contextmanager

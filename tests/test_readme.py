@@ -106,7 +106,7 @@ def understand(monkeypatch, tmp_path):
         "model_setup.repository.build_trigram",
         "model_setup.set_up.list_files",
         "model_setup.set_up.set_up",
-        "model_setup.steps.show_report",
+        "model_setup.measuring_steps.show_report",
     ):
         monkeypatch.setattr(target, work)
     monkeypatch.setattr("model_setup.store.resolve_model", lambda *_name: tmp_path)
