@@ -97,9 +97,11 @@ class Lookup:
         for length in range(len(state) - 1, 0, -1):
             element = state[length]
             if isinstance(element, int):
-                if element == len(self._text):
+                if known or element == len(self._text):
                     continue
                 ranked = [(1, self._text[element])]
+            elif len(element.next) == len(known):
+                continue  # what followed a longer match followed its end as well, so these are the same
             else:
                 ranked = [
                     (1 if isinstance(child, int) else child.count, token)
