@@ -24,10 +24,11 @@ Reports that another test covers fully:
     18. llama.cpp 3812, mismatched vocabularies draft junk silently:
         test_engine.test_a_draft_of_another_tokenizer_is_refused,
         test_bad_input.test_a_draft_with_two_ids_swapped_is_refused
+    21. TensorRT-LLM 17110, a CUDA graph replays the positions that it was captured with:
+        test_device_reader.test_a_replayed_pass_goes_by_what_it_is_told_now, which records and replays on the
+        CPU; with real graphs gpu.test_cuda.test_a_captured_pass_is_an_eager_pass
     22. vmlx-swift 148, held-back text never flushed:
         lsp_server.test_completer.test_a_character_of_several_tokens_comes_with_its_last
-
-Report 21 (TensorRT-LLM 17110, a CUDA graph replays captured positions) can only apply where there are graphs.
 """
 
 from __future__ import annotations

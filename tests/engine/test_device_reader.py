@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from engine import checkpoint
 from engine.cost_model import StepTimes
@@ -28,7 +31,7 @@ from engine.request import CancelToken, SamplingParams
 from engine.sampling import Row, Sampler
 from engine.stages import Draft, Oracle, Request, Stage, coupled
 from engine.transformer import Transformer
-from tests.engine.tiny_models import TOKENS, committed, load_tiny, same, write_model
+from tests.engine.tiny_models import TOKENS, committed, load_tiny, path_of, same, write_model
 
 CAPACITY = 400
 FREE = StepTimes((1, 64), (1.0, 1.0))
@@ -157,6 +160,72 @@ def test_the_passes_before_a_capture_leave_the_text_alone(folder: Path):
     step._forward()
     assert same(committed(used.cache), before)
     assert all(bool(tensor.isfinite().all()) for tensor in (*used.cache.keys, *used.cache.values))
+
+
+class Recording(TorchDispatchMode):
+    """A CUDA graph on the CPU: the operations of one call, replayed on the memory that they ran on then.
+
+    So what the host knew at that time, a length or a position, is frozen in it.
+    """
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        super().__init__()
+        self._operations: list[tuple[Any, tuple[Any, ...], dict[str, Any], Any]] = []
+        self.replays = 0
+        with self:
+            call()
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        result = operation(*args, **kwargs)
+        self._operations.append((operation, args, kwargs, result))
+        return result
+
+    def replay(self) -> None:
+        self.replays += 1
+        for operation, args, kwargs, result in self._operations:
+            again = operation(*args, **kwargs)
+            for memory, value in zip(tree_leaves(result), tree_leaves(again), strict=True):
+                if memory.data_ptr() != value.data_ptr():  # neither a view nor written in place
+                    memory.copy_(value)
+
+
+def test_a_replayed_pass_goes_by_what_it_is_told_now(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    """At other positions, behind longer and shorter texts, with another tree: as a fresh reader's pass.
+
+    21. TensorRT-LLM 17110: a CUDA graph replays the positions that it was captured with.
+    """
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", object)
+    monkeypatch.setattr(
+        DeviceStep, "_capture", lambda step, pool: setattr(step, "_graph", Recording(step._forward))
+    )
+    transformer = on_device(folder)
+    used = DeviceReader(transformer, CAPACITY, torch.float32, graphs=True)
+    for first, length in enumerate((3, 150, 40, 1, 360, 152)):
+        text = [first, *(7 * n % TOKENS for n in range(1, length))]  # nothing of the text before is kept
+        fresh = reader(transformer)
+        parents = ([-1, 0, 0, 2, 1], [-1, 0, 1, 2, 3])[first % 2]
+        paths = [path_of(parents, node) for node in range(5)]
+        tree = torch.zeros(5, 5, dtype=torch.bool)
+        for node, path in enumerate(paths):
+            tree[node, path] = True
+        tokens, positions = [4, 9, first, first, 8], [length + len(path) - 1 for path in paths]
+        answers = []
+        for each in (used, fresh):
+            each.read(text, CancelToken())
+            said = []
+            for part in (slice(0, 3), slice(3, 5)):  # as a draft reads on in a tree
+                rows = each.rows(tokens[part], positions[part], tree[part, : part.stop])
+                said += [(row.logits.copy(), row.likeliest(4)) for row in rows]
+            each.commit([length + node for node in paths[3]], [tokens[node] for node in paths[3]])
+            answers.append(said)
+        for (ours, ours_best), (theirs, theirs_best) in zip(*answers, strict=True):
+            assert np.array_equal(ours, theirs)
+            assert ours_best == theirs_best
+        assert used.text == fresh.text
+        assert same(committed(used.cache), committed(fresh.cache))
+    assert len(used._steps) == 3  # reading much, reading little, checking guesses
+    assert all(step._graph.replays >= 4 for step in used._steps.values())
 
 
 def test_committed_slots_are_those_of_a_linear_pass(folder: Path):
