@@ -15,7 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.editors.vscode import EXTENSION, VSCode, Window, browser, wait, why_not
+from tests.editors.vscode import EXTENSION, VSCode, wait, why_not
+from tests.editors.vscode_window import Window, browser
 
 PREFIX = "def add(a, b):\n"
 TEXT = "return a + b  # the sum, whatever the two may be"  # shorter than a suggestion may be

@@ -16,7 +16,8 @@ import pytest
 
 from tests.editors.neovim_session import neovim
 from tests.editors.test_neovim import NEOVIMS
-from tests.editors.vscode import VSCode, Window, browser, wait, why_not
+from tests.editors.vscode import VSCode, wait, why_not
+from tests.editors.vscode_window import Window, browser
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.editors.vscode import PATIENCE, VSCode, Window, browser, wait, why_not
+from tests.editors.vscode import PATIENCE, VSCode, wait, why_not
+from tests.editors.vscode_window import Window, browser
 from tests.engine.host.hosts import loads
 
 if TYPE_CHECKING:
