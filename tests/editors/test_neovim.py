@@ -457,7 +457,7 @@ def test_the_states_on_the_statusline(start):
     editor.wait_for_state("ready")
 
 
-def test_what_was_typed_while_the_model_was_loaded_has_its_suggestion_then(start, own):
+def test_what_was_typed_while_the_model_was_loaded_has_its_suggestion_then(start):
     editor = start({"def f": "(x)"}, load="slow", wait=False)
     editor.wait(lambda: editor.statusline().startswith("Draftline loading"), "the start")
     editor.keys("idef f")

@@ -4,7 +4,7 @@ local M = {}
 ---@class draftline.Display
 ---@field attach fun(server: vim.lsp.Client, bufnr: integer)
 ---@field detach fun(bufnr: integer)
----@field refresh fun(bufnr: integer)
+---@field refresh fun(bufnr: integer, again: boolean?)
 ---@field visible fun(bufnr: integer): boolean
 ---@field take fun(bufnr: integer, take: fun(item: draftline.Suggestion))
 ---@field dismiss fun(bufnr: integer)

@@ -129,7 +129,8 @@ end
 
 --- Switch it on or off in a buffer, as is wanted.
 ---@param bufnr integer
-function M.refresh(bufnr)
+---@param again boolean? ask now: there may have been no model when Neovim asked, and it does so only on a key
+function M.refresh(bufnr, again)
   if popup.visible() and not config.current.with_popup then
     M.dismiss(bufnr)
   end
@@ -139,6 +140,9 @@ function M.refresh(bufnr)
       M.dismiss(bufnr)
     end
     vim.lsp.inline_completion.enable(wanted, { bufnr = bufnr })
+  end
+  if again and wanted and api.nvim_get_mode().mode:sub(1, 1) == 'i' then
+    M.trigger(bufnr)
   end
 end
 
