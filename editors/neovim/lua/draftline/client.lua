@@ -196,8 +196,11 @@ end
 local function renew(cmd, init_options)
   for _, server in ipairs(vim.lsp.get_clients({ name = NAME })) do
     local config = configs[server.id]
-    if config and not vim.deep_equal({ config.cmd, config.init_options }, { cmd, init_options }) then
-      configs[server.id] = vim.tbl_extend('force', config, { cmd = cmd, init_options = init_options })
+    if
+      config and not vim.deep_equal({ config.cmd, config.init_options }, { cmd, init_options })
+    then
+      configs[server.id] =
+        vim.tbl_extend('force', config, { cmd = cmd, init_options = init_options })
       restart(server)
     end
   end
