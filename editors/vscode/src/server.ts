@@ -19,6 +19,7 @@ import {
 } from "vscode-languageclient/node";
 import type { Figures } from "./origins";
 import { stateOf, type ServerStatus, type State } from "./status";
+import { Unanswered } from "./unanswered";
 
 type Items = InlineCompletionItem[] | InlineCompletionList | null | undefined;
 
@@ -32,6 +33,7 @@ export interface Hooks {
 
 export class Server implements Disposable {
   private readonly changed = new EventEmitter<void>();
+  private readonly unanswered = new Unanswered();
   private client: LanguageClient | undefined;
 
   /** Fires when `state` may have changed. */
@@ -132,17 +134,26 @@ export class Server implements Disposable {
     if (!this.hooks.wanted(document)) {
       return undefined;
     }
-    const answer = await next(document, position, context, token);
+    const cause = this.unanswered.context(document, position, context);
+    const answer = await next(document, position, cause, token);
     const items = Array.isArray(answer) ? answer : (answer?.items ?? []);
-    if (items.length && !token.isCancellationRequested) {
-      this.hooks.received(document, position, items);
+    if (!token.isCancellationRequested) {
+      this.unanswered.asked(document, position, cause, items.length > 0);
+      if (items.length) {
+        this.hooks.received(document, position, items);
+      }
     }
     return answer;
   }
 
   private told(client: LanguageClient, status: ServerStatus): void {
-    if (this.client === client) {
-      this.become(stateOf(status));
+    if (this.client !== client) {
+      return;
+    }
+    const before = this.state;
+    this.become(stateOf(status));
+    if (before.kind === "loading" && this.state.kind === "ready") {
+      void this.unanswered.askAgain();
     }
   }
 
