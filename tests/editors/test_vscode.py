@@ -340,6 +340,18 @@ def test_model_setup_runs_in_a_terminal_and_what_it_made_is_used(vscode, window)
     wait("another server", lambda: len(vscode.servers()) == 2)
 
 
+def test_what_model_setup_measured_is_shown(vscode, window):
+    vscode.serve(PYTHON)
+    it = window()
+    it.run("Open the Report")
+    it.page.get_by_text("Nothing was measured yet.").first.wait_for()
+    vscode.report.write_text("<!DOCTYPE html><h1>Twice as fast</h1>", encoding="utf-8")
+    it.run("Open the Report")
+    panel = it.page.frame_locator("iframe.webview").frame_locator("iframe")
+    panel.get_by_role("heading", name="Twice as fast").wait_for()
+    assert vscode.setup_log.read_text("utf-8").split() == ["report", str(it.folder)]
+
+
 def test_without_trust_nothing_of_the_folder_is_run(vscode, window, tmp_path):
     mark = tmp_path / "ran"
     evil = f'#!/bin/sh\ntouch "{mark}"\n'

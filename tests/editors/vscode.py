@@ -93,6 +93,7 @@ class VSCode:
         self._generations = home / "generations"
         self._starts = home / "starts"
         self.setup_log = home / "model-setup-ran"
+        self.report = home / "report.html"  # what `model-setup report` names, if it is there
         self.program = home / "programs" / "draftline"
         self._extensions = home / "extensions"
         self._user = home / "user"
@@ -119,10 +120,15 @@ class VSCode:
             shutil.copyfile(EXTENSION / name, target / name)
 
     def _write_model_setup(self) -> None:
-        """One that notes its arguments."""
+        """One that notes its arguments, and knows of a report."""
         self.program.parent.mkdir()
-        noting = [f'echo "$@" > {shlex.quote(str(self.setup_log))}', "echo done"]
-        _write_script(self.program.with_name("model-setup"), noting)
+        report = shlex.quote(str(self.report))
+        lines = [
+            f'echo "$@" > {shlex.quote(str(self.setup_log))}',
+            f'if [ "$1" != report ]; then echo done; elif [ -e {report} ]; then echo {report}',
+            "else echo 'Nothing was measured yet.' >&2; exit 2; fi",
+        ]
+        _write_script(self.program.with_name("model-setup"), lines)
 
     @property
     def private_environment(self) -> Path:

@@ -18,6 +18,7 @@ export function registerCommands(draftline: Draftline): Disposable[] {
     showOrigins: () => draftline.view.hide() || showOrigins(draftline),
     showLast: () => showLast(draftline),
     setUp: () => draftline.setUp(),
+    openReport: () => draftline.openReport(),
     install: () => draftline.install(),
     restart: () => draftline.start(),
     showLog: () => draftline.log.show(),

@@ -10,8 +10,9 @@ import {
 import { beside, candidates, type Machine } from "./findProgram";
 import { Installer } from "./install";
 import { isProgram } from "./isProgram";
-import { setUp } from "./modelSetup";
+import { chosenFolder, setUp } from "./modelSetup";
 import { OriginsView } from "./originsView";
+import { openReport } from "./report";
 import { Server } from "./server";
 import { PATH, serverOptions, type Manifest } from "./serverOptions";
 import { StatusBar } from "./statusBar";
@@ -87,14 +88,18 @@ export class Draftline implements Disposable {
 
   /** Run model-setup; what it made is used at once. */
   async setUp(): Promise<void> {
-    const program = this.program && beside(this.program, "model-setup", this.machine);
-    if (program === undefined) {
-      this.noticed = false;
-      await this.noticeMissing();
-    } else if (!isProgram(program)) {
-      void window.showErrorMessage(`There is no ${program}; run model-setup in a terminal.`);
-    } else if (await setUp(program)) {
+    const program = await this.modelSetup();
+    if (program !== undefined && (await setUp(program))) {
       await this.start();
+    }
+  }
+
+  /** Show what model-setup measured. */
+  async openReport(): Promise<void> {
+    const program = await this.modelSetup();
+    const folder = program && (await chosenFolder());
+    if (folder) {
+      await openReport(program, folder.uri.fsPath);
     }
   }
 
@@ -119,6 +124,21 @@ export class Draftline implements Disposable {
       this.server.missing();
       void this.noticeMissing(); // not awaited, nor above: it ends when the user answers
     }
+  }
+
+  /** The program model-setup; undefined, and the user told why, if there is none. */
+  private async modelSetup(): Promise<string | undefined> {
+    if (this.program === undefined) {
+      this.noticed = false;
+      await this.noticeMissing();
+      return undefined;
+    }
+    const program = beside(this.program, "model-setup", this.machine);
+    if (isProgram(program)) {
+      return program;
+    }
+    void window.showErrorMessage(`There is no ${program}; run model-setup in a terminal.`);
+    return undefined;
   }
 
   private find(): string | undefined {

@@ -10,11 +10,16 @@ import {
   type WorkspaceFolder,
 } from "vscode";
 
-/** Run it for a folder that the user chooses if there are several; true if it ended well. */
-export async function setUp(program: string): Promise<boolean> {
+/** The folder that is open; the user chooses if there are several. */
+export async function chosenFolder(): Promise<WorkspaceFolder | undefined> {
   const folders = workspace.workspaceFolders ?? [];
-  const folder = folders.length > 1 ? await window.showWorkspaceFolderPick() : folders[0];
-  if (!folder && folders.length) {
+  return folders.length > 1 ? await window.showWorkspaceFolderPick() : folders[0];
+}
+
+/** Run it for a folder; true if it ended well. */
+export async function setUp(program: string): Promise<boolean> {
+  const folder = await chosenFolder();
+  if (!folder && workspace.workspaceFolders?.length) {
     return false;
   }
   // Without a folder there is no repository to learn from, but still a model to fetch
