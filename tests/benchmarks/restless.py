@@ -64,7 +64,9 @@ class Diary:
 
 
 class Restless:
-    """One window. ``texts``, by URI, outlive its server."""
+    """One window. ``texts``, by URI, outlive its server. state: what the server said last of how it is."""
+
+    state = "loading"
 
     def __init__(self, it: Session, texts: dict[str, Text], rng: random.Random, diary: Diary) -> None:
         self._it = it
@@ -221,6 +223,8 @@ class Restless:
     def _listen(self) -> None:
         """Note what the user was told since the last time: messages, and a status that is an error."""
         errors = [status["message"] for status in self._it.statuses if status["state"] == "error"]
+        if self._it.statuses:
+            self.state = self._it.statuses[-1]["state"]
         said = [*self._it.messages, *errors]
         self._it.messages.clear()
         self._it.statuses.clear()

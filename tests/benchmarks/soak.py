@@ -5,8 +5,8 @@ Their users do anything at random (see ``restless``). Windows are closed and ope
 window stays all the time. In the first half the host is killed and stopped as well, the second is one host's.
 
 The exit code is 1 if a request was not answered, a server had another text than its editor, the user was told
-an error that was none, more than one host was left in the end, or a process that served for long grew by more
-than MOST_GROWTH after its first SETTLED requests.
+an error that was none, no suggestion came any more after a host had ended, more than one host was left in the
+end, or a process that served for long grew by more than MOST_GROWTH after its first SETTLED requests.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ HOST = "the host"
 @dataclass
 class Soak:
     """What all windows share. ended: when the host was killed or stopped. memory: of each process, by its
-    part and number: (requests so far, resident MB)."""
+    part and number: (requests so far, MB of its own)."""
 
     desk: Desk
     requests: int
@@ -60,11 +60,16 @@ class Soak:
     def done(self) -> int:
         return self.diary.counts["requests"]
 
+    def suggested_since(self, end: float) -> bool:
+        return bool(self.diary.suggested) and self.diary.suggested[-1] > end
+
     def measure(self, part: str, process: int | None) -> None:
         with contextlib.suppress(psutil.Error):
             if process is not None:
-                resident = psutil.Process(process).memory_info().rss / 1e6
-                self.memory[part, process].append((self.done, resident))
+                held = psutil.Process(process).memory_info()
+                # without pages of files, as those of a table, which the system may drop at any time
+                own = held.rss - getattr(held, "shared", 0)
+                self.memory[part, process].append((self.done, own / 1e6))
 
 
 async def window(soak: Soak, number: int, folder: Path, texts: Sequence[str]) -> None:
@@ -82,7 +87,8 @@ async def window(soak: Soak, number: int, folder: Path, texts: Sequence[str]) ->
             while soak.done < min(until, soak.requests):
                 await user.act()
                 soak.measure(part, it.process.pid)
-                soak.measure(HOST, soak.desk.process)
+                if user.state in ("ready", "working"):  # loading is not growing
+                    soak.measure(HOST, soak.desk.process)
                 await asyncio.sleep(soak.rng.expovariate(1 / THINKING))
             if soak.done < soak.requests and soak.rng.random() < 0.5:
                 it.process.kill()
@@ -100,7 +106,8 @@ async def trouble(soak: Soak) -> None:
     while True:
         at = soak.done + soak.rng.randint(50, 300)
         await asyncio.sleep(BETWEEN_TROUBLES)
-        while soak.done < at:
+        # who dies twice while it loads a model is not to try that again, so each is left to load it
+        while soak.done < at or (soak.ended and not soak.suggested_since(soak.ended[-1])):
             await asyncio.sleep(0.01)
         if at > soak.requests / 2:
             return
@@ -155,12 +162,17 @@ def untrue(told: Sequence[tuple[float, str]], ended: Sequence[float]) -> list[st
 def growth(samples: Sequence[tuple[int, float]]) -> float | None:
     """MB by which a process grew after its first SETTLED requests; None if it has not lived that long.
 
-    samples: (requests so far, resident MB).
+    samples: (requests so far, MB).
     """
     later = [memory for done, memory in samples if done >= samples[0][0] + SETTLED]
     if len(later) < 20:
         return None
     return statistics.median(later[-5:]) - statistics.median(later[:5])
+
+
+def course(samples: Sequence[tuple[int, float]], parts: int = 12) -> str:
+    """The memory at so many times, equally far apart."""
+    return " ".join(f"{samples[at * (len(samples) - 1) // (parts - 1)][1]:.0f}" for at in range(parts))
 
 
 def verdict(soak: Soak) -> bool:
@@ -170,6 +182,8 @@ def verdict(soak: Soak) -> bool:
         print(f"{count:6} {name}")
     back = [min((then - end for then in diary.suggested if then > end), default=None) for end in soak.ended]
     print("seconds until there was a suggestion again:", *(f"{one:.1f}" if one else "never" for one in back))
+    if None in back:
+        diary.wrong.append("no suggestion came any more")
     wrong = [*diary.wrong, *(f"told: {message}" for message in untrue(diary.told, soak.ended))]
     print(f"the user was told {len(diary.told)} times of an error")
     for (part, process), samples in soak.memory.items():
@@ -181,7 +195,7 @@ def verdict(soak: Soak) -> bool:
             f"{grown:+.1f} from its request {SETTLED} to {samples[-1][0] - samples[0][0]}"
         )
         if grown > MOST_GROWTH:
-            wrong.append(f"{part} grew by {grown:.1f} MB")
+            wrong.append(f"{part} grew by {grown:.1f} MB: {course(samples)}")
     print(*(wrong or ["all was well"]), sep="\n")
     return not wrong
 
