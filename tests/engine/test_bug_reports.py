@@ -72,6 +72,7 @@ from tests.engine.tiny_models import (
 CONTEXT = SIZES["max_position_embeddings"]
 ALL_PAY = StepTimes((1, 32), (1.0, 1.0))  # a pass of any size costs a second: guessing pays
 NONE_PAYS = StepTimes((1, 32), (1e-12, 1e-9))
+CHEAP = StepTimes((1, 32), (1e-3, 1e-3))
 PROMPT = [random.Random(0).randrange(TOKENS) for _ in range(60)]
 
 
@@ -94,6 +95,7 @@ def loaded_twin(request: pytest.FixtureRequest, model: Path) -> Engine:
 def twin(loaded_twin: Engine) -> Engine:
     """An engine whose draft is the oracle itself: all it guesses is right, unless its cache is wrong."""
     loaded_twin._oracle.times = ALL_PAY
+    loaded_twin._draft_times = CHEAP  # those measured on a busy machine may let it rest
     loaded_twin.use_table(None)
     return loaded_twin
 
