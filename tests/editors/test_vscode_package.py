@@ -46,6 +46,13 @@ def test_a_setting_is_offered_as_the_server_takes_it(name):
     assert unset in (None, "", {"*": True}, []) if setting.unset else unset == usual
 
 
+@pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md"])
+def test_no_link_leads_from_the_package_into_the_repository(page):
+    """The packager refuses it: who has installed the extension has no repository beside it."""
+    links = re.findall(r"\]\(([^)]*)\)", (EXTENSION / page).read_text(encoding="utf-8"))
+    assert [link for link in links if not link.startswith(("https://", "#"))] == []
+
+
 def test_extension_and_server_have_one_version():
     assert PACKAGE["version"] == metadata.version("draftline")
 
