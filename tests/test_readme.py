@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -247,7 +248,17 @@ def test_what_goes_wrong_is_one_sentence(command, tmp_path):
 def run_installed(program, *arguments, folder):
     """The command as pip installed it, not the checkout's code."""
     command = [str(Path(sysconfig.get_path("scripts")) / program), *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, encoding="utf-8", timeout=60)
+    of_tests = ("DRAFTLINE_VSCODE", "DRAFTLINE_SCREENS")  # which the command would take for settings
+    environment = {name: value for name, value in os.environ.items() if name not in of_tests}
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=60,
+    )
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
