@@ -144,10 +144,14 @@ def test_what_is_typed_of_a_suggestion_is_taken_off_it(start):
     editor = start({"def f": "(x, y)"})
     editor.keys("idef f")
     editor.wait_for_screen("def f(x, y)")
+    editor.settled()
+    before = editor.generations()  # what would follow it is computed ahead
     for typed in "(x,":
         editor.keys(typed)
         assert editor.screen()[0] == "def f(x, y)"
-    editor.keys("<Tab>")  # at once: no character twice
+    editor.settled()
+    assert editor.generations() == before
+    editor.keys(" <Tab>")  # at once: no character twice
     editor.wait_for_text("def f(x, y)")
 
 

@@ -236,6 +236,7 @@ def test_a_model_that_cannot_be_loaded_is_told(vscode, window):
 
 def test_the_status_shows_that_a_suggestion_is_being_made(vscode, window):
     vscode.serve(PYTHON, delay=0.1)
+    vscode.set({"draftline.timeLimit": 60_000})  # a busy machine would show its beginning alone
     it = window()
     it.type("def add(a, b):\n")
     it.status.locator(".codicon-loading").wait_for()
@@ -272,20 +273,15 @@ def test_a_killed_server_is_started_again(vscode, window):
 
 
 def test_changed_settings_count_at_once(vscode, window):
-    vscode.serve(PYTHON)
+    vscode.serve({"x = ": "nothing_else"})
     it = window()
-    it.change_folder_settings({"draftline.repository": str(it.folder)})
-    wait("another server", lambda: len(vscode.servers()) == 2)
-    wait("the first to leave", lambda: not _alive(vscode.servers()[0]))
-    it.wait_for_status("Ready: scripted")
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    return True
+    it.type("x = ")
+    it.wait_for_ghost("nothing_else")
+    it.change_folder_settings({"draftline.maxTokens": 7})  # of one character each
+    it.open("a.py")
+    it.type("\nx = ")
+    wait("a shorter suggestion", lambda: it.press("Escape", "Control+Alt+t") or it.ghost() == "nothing")
+    assert len(vscode.servers()) == 1
 
 
 def test_an_accepted_suggestion_shows_who_proposed_each_token(vscode, window):

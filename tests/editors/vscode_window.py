@@ -60,6 +60,7 @@ class Window:
         self.focus()
         self.press("Control+a")
         self.page.keyboard.insert_text(json.dumps(settings))
+        self.press("Control+Shift+End", "Delete")  # what the editor closes by itself
         self.press("Control+s")
 
     def run(self, title: str, *, ours: bool = True) -> None:
