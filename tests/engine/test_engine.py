@@ -120,26 +120,6 @@ def test_in_bf16_too_staged_and_plain_write_the_same(model: Path):
 
 
 BASE = [random.Random(0).randrange(TOKENS) for _ in range(80)]
-ORDERS = {
-    "the same again": [BASE, BASE],
-    "a beginning of the last": [BASE, BASE[:30]],
-    "more of the last": [BASE[:30], BASE],
-    "different from the first token": [BASE, [1, *BASE[1:]]],
-    "different in the middle": [BASE, [*BASE[:40], 1, *BASE[40:]]],
-    "one token": [BASE, BASE[:1]],
-    "one token, then more": [[2], BASE],
-    "one token twice": [[2], [2]],
-    "up to the end of the context": [BASE, (BASE * 3)[: CONTEXT - 40], BASE],
-}
-
-
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("mode", ["plain", "staged"])
-def test_a_request_is_answered_as_by_a_fresh_engine(engine, model, order, mode):
-    expected = text(ready(model, engine.weights), ORDERS[order][-1], mode="plain")
-    for prompt in ORDERS[order][:-1]:
-        text(engine, prompt, mode=mode)
-    assert text(engine, ORDERS[order][-1], mode=mode) == expected
 
 
 @settings(max_examples=20)
