@@ -134,6 +134,10 @@ def _directory(path: Path) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             converted = Path(folder) / "model"
             convert(path, converted)
-            yield converted
+            try:
+                yield converted
+            except DraftlineError as error:  # whoever reads it knows the file and not what we made of it
+                error.args = (str(error).replace(str(converted), str(path)),)
+                raise
     else:
         raise DraftlineError(f"There is no model at {path}; give a model directory or a GGUF file.")

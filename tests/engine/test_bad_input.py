@@ -19,6 +19,7 @@ from engine import DraftlineError, Engine, SamplingParams, load
 from engine.katz import write_table
 from engine.tokenizer import Tokenizer
 from tests.engine.tiny_models import write_model
+from tests.tiny_gguf import tiny_weights, write_tiny_gguf
 
 PROMPT = [3, 1, 4, 1, 5, 9, 2, 6, 3, 1, 4]
 
@@ -84,6 +85,15 @@ def test_a_draft_with_one_weight_that_is_no_number_is_named(
     message = refusal(models / "oracle", draft=draft)
     assert tensor in message
     assert str(draft) in message
+
+
+def test_a_gguf_file_with_one_weight_that_is_no_number_is_named(tmp_path: Path):
+    """Itself, and not the directory that it is converted to while it is loaded."""
+    sound, weights = write_tiny_gguf(tmp_path / "sound.gguf"), tiny_weights()
+    weights["model.norm.weight"][3] = float("nan")
+    broken = write_tiny_gguf(tmp_path / "broken.gguf", weights=weights)
+    for message in (refusal(broken), refusal(sound, draft=broken)):
+        assert f"The tensor model.norm.weight in {broken} has" in message
 
 
 @pytest.mark.parametrize("file", ["config.json", "tokenizer.json", "model.safetensors"])
