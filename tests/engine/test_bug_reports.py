@@ -10,7 +10,7 @@ Reports that another test covers fully:
        test_draft.test_two_three_and_four_stages_write_what_the_oracle_alone_writes
     6. transformers 30042, wrong cache positions, one-token prompt:
        test_stages.test_a_prompt_of_one_token_needs_no_reading,
-       test_engine.test_a_request_is_answered_as_by_a_fresh_engine
+       test_orders.test_a_request_is_answered_as_by_a_fresh_engine
     7. transformers 30312, a crop reallocates the static cache:
        test_kv_cache.test_no_memory_is_allocated_after_the_start,
        test_engine.test_memory_does_not_grow_with_the_requests
