@@ -337,9 +337,12 @@ def test_a_draft_of_another_tokenizer_is_refused(model: Path, tmp_path: Path):
         ("max_tokens", -1),
         ("temperature", -0.1),
         ("temperature", float("nan")),
+        ("temperature", float("inf")),
         ("top_k", -1),
+        ("top_p", -0.1),
         ("top_p", 0.0),
         ("top_p", 1.1),
+        ("top_p", float("nan")),
         ("mode", "fast"),
         ("approximation", "guess"),
         ("gamma", 0),
@@ -360,8 +363,11 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path: Path):
     weights = load_file(broken / "model.safetensors")
     weights["model.norm.weight"].fill_(float("nan"))
     save_file(weights, broken / "model.safetensors", {"format": "pt"})
-    with pytest.raises(DraftlineError, match="not numbers"):
+    with pytest.raises(DraftlineError, match="not numbers") as raised:
         load(broken, weights="fp32")
+    assert_one_sentence(raised.value)
+    assert "model.norm.weight" in str(raised.value)
+    assert str(broken) in str(raised.value)
 
 
 @pytest.mark.parametrize("token", [-1, TOKENS, 99_999])

@@ -26,6 +26,7 @@ from engine.cost_model import StepTimes
 from engine.katz import write_table
 from engine.kv_cache import KVCache
 from engine.placement import Placement
+from engine.request import APPROXIMATIONS
 from engine.sampling import Distribution, Logits, Row, Sampler
 from engine.stages import Rule
 from engine.standard import _GUESS
@@ -321,7 +322,7 @@ def test_they_are_equal_whatever_the_seed_and_the_length(
     assert len(staged) == length
 
 
-@pytest.mark.parametrize("approximation", ["draft", "trigram", "lookup", "random"])
+@pytest.mark.parametrize("approximation", APPROXIMATIONS)
 @pytest.mark.parametrize("length", [0, 1, 2, 5, 6, 7, 13])
 def test_standard_texts_have_exactly_the_length_that_was_asked_for(
     tiny: Engine, approximation: str, length: int
