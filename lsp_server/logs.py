@@ -15,6 +15,10 @@ def log_folder() -> Path:
     return Path(home) / "logs" if home else Path(platformdirs.user_log_dir("draftline", appauthor=False))
 
 
+def log_file(name: str = "server.log") -> Path:
+    return log_folder() / name
+
+
 def log_to_file(name: str = "server.log") -> None:
     """Send this process's log to a rotated file, and nothing to stderr: an editor may never read that."""
     logging.raiseExceptions = False
@@ -24,7 +28,7 @@ def log_to_file(name: str = "server.log") -> None:
     try:
         log_folder().mkdir(parents=True, exist_ok=True)
         handler = logging.handlers.RotatingFileHandler(
-            log_folder() / name, maxBytes=1_000_000, backupCount=3, encoding="utf-8"
+            log_file(name), maxBytes=1_000_000, backupCount=3, encoding="utf-8"
         )
     except OSError:
         return  # a home that cannot be written to is no reason not to serve

@@ -23,6 +23,7 @@ from lsp_server.context import ContextSource
 from lsp_server.documents import Cursor, Document, Encoding, splice
 from lsp_server.engine_thread import EngineThread
 from lsp_server.exclusions import NO_MORE
+from lsp_server.logs import log_file
 from lsp_server.machine import Battery
 from lsp_server.outcomes import Outcomes
 from lsp_server.protocol import DraftlineProtocol
@@ -183,6 +184,8 @@ def initialize(ls: DraftlineServer, params: types.InitializeParams) -> None:
 
 
 async def initialized(ls: DraftlineServer, params: types.InitializedParams) -> None:
+    where = f"More is in the server's log, {log_file()}."
+    ls.window_log_message(types.LogMessageParams(types.MessageType.Info, where))
     await configuration.begin(ls)
 
 

@@ -26,6 +26,7 @@ class Session:
     def __init__(self) -> None:
         self.client = LanguageClient("test", "1")
         self.messages: list[str] = []
+        self.logged: list[str] = []
         self.progress: list[Any] = []
         self.statuses: list[dict[str, Any]] = []
         self.configuration: Any = None  # what the client says is set
@@ -37,6 +38,10 @@ class Session:
         @self.client.feature(types.WINDOW_SHOW_MESSAGE)
         def show(params: types.ShowMessageParams) -> None:
             self.messages.append(params.message)
+
+        @self.client.feature(types.WINDOW_LOG_MESSAGE)
+        def log(params: types.LogMessageParams) -> None:
+            self.logged.append(params.message)
 
         @self.client.feature(types.WINDOW_WORK_DONE_PROGRESS_CREATE)
         def create(params: types.WorkDoneProgressCreateParams) -> None:

@@ -348,6 +348,13 @@ async def test_origins_tell_how_the_last_suggestion_came_about(tmp_path):
 
 
 @live
+async def test_the_client_s_log_says_where_the_server_s_is(tmp_path):
+    async with session(tmp_path) as it:
+        assert it.logged == [f"More is in the server's log, {tmp_path / 'logs' / 'server.log'}."]
+        assert (tmp_path / "logs" / "server.log").exists()
+
+
+@live
 async def test_neither_stderr_nor_the_log_holds_source_text(tmp_path):
     async with session(tmp_path, {"secret": "CRASH", "b": "hidden"}) as it:
         it.open("secret\nb")
