@@ -11,12 +11,7 @@ import {
   type Position,
   type TextDocument,
 } from "vscode";
-import {
-  LanguageClient,
-  RevealOutputChannelOn,
-  State as ClientState,
-  type LanguageClientOptions,
-} from "vscode-languageclient/node";
+import type { LanguageClient, LanguageClientOptions } from "vscode-languageclient/node";
 import type { Figures } from "./origins";
 import { stateOf, type ServerStatus, type State } from "./status";
 import { Unanswered } from "./unanswered";
@@ -47,12 +42,21 @@ export class Server implements Disposable {
 
   /** Start `program`; a server that runs is stopped first. The rest of what is set it asks for. */
   async start(program: string, options: { workspaceTrusted: boolean }): Promise<void> {
+    // imported here, for that takes most of the time that the editor would have to wait when it activates us
+    const { LanguageClient, RevealOutputChannelOn, State: ClientState } = await import("vscode-languageclient/node");
     await this.stop();
     this.log.info(`starting ${program}`);
     const run = { command: program, args: ["--stdio"], options: { cwd: homedir() } };
-    const client = new LanguageClient("draftline", "Draftline", { run, debug: run }, this.options(options));
+    const all = { ...this.options(options), revealOutputChannelOn: RevealOutputChannelOn.Never };
+    const client = new LanguageClient("draftline", "Draftline", { run, debug: run }, all);
     this.client = client;
-    client.onDidChangeState(({ newState }) => this.clientChanged(client, newState));
+    client.onDidChangeState(({ newState }) => {
+      if (newState === ClientState.Starting) {
+        this.clientIs(client, "starting");
+      } else if (newState === ClientState.Stopped) {
+        this.clientIs(client, "stopped");
+      }
+    });
     client.onNotification("draftline/status", (status: ServerStatus) => this.told(client, status));
     try {
       await client.start();
@@ -103,7 +107,6 @@ export class Server implements Disposable {
       documentSelector: ["file", "untitled", "vscode-notebook-cell"].map((scheme) => ({ scheme })),
       initializationOptions: { ...options, statusNotifications: true },
       outputChannel: this.log,
-      revealOutputChannelOn: RevealOutputChannelOn.Never,
       middleware: {
         provideInlineCompletionItems: (document, position, context, token, next) =>
           this.suggest(document, position, context, token, next),
@@ -157,14 +160,9 @@ export class Server implements Disposable {
     }
   }
 
-  private clientChanged(client: LanguageClient, state: ClientState): void {
-    if (this.client !== client) {
-      return;
-    }
-    if (state === ClientState.Starting) {
-      this.become({ kind: "starting" });
-    } else if (state === ClientState.Stopped) {
-      this.become({ kind: "stopped" });
+  private clientIs(client: LanguageClient, kind: "starting" | "stopped"): void {
+    if (this.client === client) {
+      this.become({ kind });
     }
   }
 
