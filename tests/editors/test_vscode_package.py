@@ -1,9 +1,11 @@
-"""The extension's description agrees with the server that it starts. Needs no editor."""
+"""The extension's description agrees with the server, and its own checks pass. Needs no editor."""
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from importlib import metadata
 from pathlib import Path
 
@@ -60,3 +62,15 @@ def test_extension_and_server_have_one_version():
 def test_the_lock_file_names_no_registry():
     lock = json.loads((EXTENSION / "package-lock.json").read_text(encoding="utf-8"))
     assert not any("resolved" in package for package in lock["packages"].values())
+
+
+@pytest.mark.skipif(
+    not (shutil.which("npm") and (EXTENSION / "node_modules" / "esbuild").exists()),
+    reason="the extension's packages are not installed: run npm ci --ignore-scripts in editors/vscode",
+)
+@pytest.mark.parametrize("script", ["check", "test"])
+def test_the_extension_s_own_checks_pass(script):
+    """Its types, and the tests of what needs no editor."""
+    command = [str(shutil.which("npm")), "run", script]
+    done = subprocess.run(command, cwd=EXTENSION, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
