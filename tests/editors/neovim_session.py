@@ -5,13 +5,17 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.editors.neovim_picture import picture
 
@@ -43,6 +47,23 @@ def binaries() -> dict[str, str]:
     if not found and (path := shutil.which("nvim")):
         found["nvim"] = path
     return found
+
+
+def ways() -> list[Any]:
+    """Each Neovim that is installed, drawing suggestions by itself where it can, and with our own drawing."""
+    found = []
+    for binary in binaries().values() if importlib.util.find_spec("pynvim") else ():
+        told = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True).stdout
+        version = re.match(r"NVIM v(\d+\.(\d+)\.\d+)", told)
+        assert version
+        if int(version[2]) >= 12:
+            found.append(pytest.param((binary, True), id=f"{version[1]}-native"))
+        found.append(pytest.param((binary, False), id=f"{version[1]}-own"))
+    return found or [pytest.param(None, marks=pytest.mark.skip(reason="Neovim or pynvim is not installed"))]
+
+
+# Those that draw with our own code, as users have it unless they wish otherwise
+NEOVIMS = [way for way in ways() if way.id and way.id.endswith("own")]
 
 
 class Neovim:

@@ -8,11 +8,9 @@ import subprocess
 import pytest
 
 from tests.editors.neovim_session import PLUGIN, neovim
-from tests.editors.test_neovim import ways
 
 
 @pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
-@pytest.mark.parametrize("way", ways())
 def test_vim_pack_takes_a_repository_that_holds_this_folder_alone(way, tmp_path):
     binary, native = way
     if not native:

@@ -10,16 +10,10 @@ import pytest
 
 from lsp_server.host_command import stop
 from tests.editors.neovim_session import neovim
-from tests.editors.test_neovim import ways
 from tests.engine.host.hosts import loads
 
 SERVER = ["-m", "tests.lsp_server.hosted_server"]
 ANSWERS = {"def f": "(x)", "def g": "(y)", "def h": "(z)"}
-
-
-@pytest.fixture(params=ways())
-def way(request):
-    return request.param
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.editors.neovim_session import neovim
-from tests.editors.test_neovim import NEOVIMS
+from tests.editors.neovim_session import NEOVIMS, neovim
 from tests.editors.vscode import VSCode, wait, why_not
 from tests.editors.vscode_window import Window, browser
 

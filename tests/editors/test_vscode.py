@@ -324,6 +324,7 @@ def test_one_that_was_not_accepted_is_shown_on_a_page(vscode, window):
     it.run("Show or Hide Token Origins")
     page = it.page.locator(".editor-group-container", has_text="Last suggestion")
     page.get_by_text("12 tokens in 3 cycles").wait_for()
+    wait("the three colours", lambda: len(set(_backgrounds(it))) == 3)
     it.picture("page")
 
 
