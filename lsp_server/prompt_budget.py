@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-PREFIX_TOKENS = 768
-SUFFIX_TOKENS = 256
+PREFIX_TOKENS = 1152
+SUFFIX_TOKENS = 384
 HEAD_TOKENS = 384  # of repository, other files' snippets and path; a quarter of the prompt where it is short
 CONTEXT_TOKENS = PREFIX_TOKENS + SUFFIX_TOKENS + HEAD_TOKENS
 CHARACTERS_PER_TOKEN = 3  # what code has at least, nearly always; where it has less, the window shrinks

@@ -1,7 +1,7 @@
 """How long the engine will take to read a prompt, and so how long a prompt may be.
 
 The first suggestion at a new place waits until the prompt has been read, which on a CPU takes seconds for the
-usual 1,400 tokens. Who waits for it is better served by a shorter prompt at once; the whole one is read when
+usual 1,900 tokens. Who waits for it is better served by a shorter prompt at once; the whole one is read when
 nobody waits. Then it is in the engine's KV cache, and costs little more than what was typed since.
 """
 

@@ -23,7 +23,7 @@ class Settings:
     max_tokens: int = 64
     temperature: float = 0.0
     seed: int = 0
-    context_tokens: int = 1408
+    context_tokens: int = 1920
     cross_file: bool = True
     pause_on_battery: bool = False
     model: str | None = None
@@ -105,7 +105,7 @@ TABLE: dict[str, Setting] = {
     ),
     "context_tokens": Setting(
         whole(64, 32_768),
-        "tokens that the model reads: six parts of eleven before the cursor, two behind it, three of other "
+        "tokens that the model reads: three parts of five before the cursor, one behind it, one of other "
         "files",
         project=True,
     ),

@@ -96,7 +96,8 @@ def pipeline(
     return Answer(suggestion.text, len(suggestion.tokens))
 
 
-def peers(engine: Engine, case: Case, above: int, below: int) -> Answer:
+def peers_prompt(engine: Engine, case: Case, above: int, below: int) -> tuple[list[int], list[int], str]:
+    """The prompt's ids, those of its prefix, and the line's indentation if that is left to the model."""
     special, encode = engine.tokenizer.special, engine.tokenizer.encode
     family = family_of(special)
     assert family is not None, "the default model fills in the middle"
@@ -108,7 +109,12 @@ def peers(engine: Engine, case: Case, above: int, below: int) -> Answer:
     room = engine.max_context - PEERS_TOKENS - len(family.start) - 3
     prefix = encode(upper)[-(room * 3 // 4) :]
     ids = family.write(special, prefix, encode(lower)[: room // 4])
-    stop_ids = (*engine.eos_ids, *special.values())
+    return ids, prefix, left_to_the_model
+
+
+def peers(engine: Engine, case: Case, above: int, below: int) -> Answer:
+    ids, prefix, left_to_the_model = peers_prompt(engine, case, above, below)
+    stop_ids = (*engine.eos_ids, *engine.tokenizer.special.values())
     written: list[int] = []
     text = ""
     for cycle in engine.generate(ids, SamplingParams(PEERS_TOKENS, stop_ids=stop_ids), context_ids=prefix):
@@ -188,7 +194,7 @@ def measure(
     scores: dict[str, list[Score]] = {name: [] for name in names}
     for number, case in enumerate(places, 1):
         for name in names:
-            settings = {**made_of, "variant": name, **_place(case)}
+            settings = {**made_of, "variant": name, **place_of(case)}
             if name.startswith("peers"):
                 del settings["server"]  # their way stays as it is when ours changes
             measured = journal.once(settings, partial(ask, engine, VARIANTS[name], case))
@@ -198,7 +204,7 @@ def measure(
     return scores
 
 
-def _place(case: Case) -> dict[str, Any]:
+def place_of(case: Case) -> dict[str, Any]:
     document = hashlib.sha256("".join(case.lines).encode("utf-8", "replace")).hexdigest()
     return {"file": case.path.name, "document": document, "cursor": [case.cursor.line, case.cursor.character]}
 

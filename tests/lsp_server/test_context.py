@@ -233,12 +233,12 @@ def test_with_a_smaller_budget_less_is_shown(session):
         session.open_file(f"invoice{number}.py", INVOICE.replace("charge", f"charge{number}"))
     session.open_file("main.py", MAIN)
     shown = len(session.paths("main.py"))
-    session.choose(budget=Budget.of(300))
+    session.choose(budget=Budget.of(500))
     for number in range(4):
         session.open_file(f"invoice{number}.py", INVOICE.replace("charge", f"charge{number}"))
     session.open_file("main.py", MAIN)
     assert 0 < len(session.paths("main.py")) < shown
-    assert session.around("main.py").budget == Budget.of(300)
+    assert session.around("main.py").budget == Budget.of(500)
 
 
 def test_a_document_that_is_not_open_has_no_surroundings(session):

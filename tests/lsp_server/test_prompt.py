@@ -29,15 +29,15 @@ def prompt(text, cursor, room=2000, special=SPECIAL):
 
 def test_the_parts_of_a_budget():
     assert Budget.of(CONTEXT_TOKENS) == Budget()
-    assert Budget.of(110) == Budget(60, 20, 30)
+    assert Budget.of(100) == Budget(60, 20, 20)
     assert Budget.of(64).prefix > 0
 
 
 def test_a_smaller_budget_reads_less_of_the_text():
     text = "abcdefg\n" * 500
-    around = Surroundings(budget=Budget.of(110))
+    around = Surroundings(budget=Budget.of(100))
     ids = PromptFormat(ByteTokenizer(), "model").build(split_lines(text), Cursor(250, 0), 4000, around).ids
-    assert len(ids) <= 110 + 4 + len("untitled\n")
+    assert len(ids) <= 100 + 4 + len("untitled\n")
 
 
 def test_prefix_and_suffix_meet_at_the_cursor():
