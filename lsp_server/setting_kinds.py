@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -48,7 +47,7 @@ def number(lowest: float, highest: float) -> Kind:
     """A number from ``lowest`` to ``highest``."""
 
     def read(value: Any) -> float:
-        if type(value) not in (int, float) or not math.isfinite(value) or not lowest <= value <= highest:
+        if type(value) not in (int, float) or not lowest <= value <= highest:  # as NaN and infinity are not
             raise WrongValueError
         return float(value)
 
@@ -105,7 +104,7 @@ def _web_address(value: Any) -> str:
         port_is_one = parts.port is None or parts.port > 0
     except ValueError as error:
         raise WrongValueError from error
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or not port_is_one:
+    if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc or not port_is_one:
         raise WrongValueError
     return address
 

@@ -110,7 +110,10 @@ def _unknown(name: str, source: Source) -> str:
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # a number of thousands of digits, a table thousands deep
+        return "what stands there"
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 

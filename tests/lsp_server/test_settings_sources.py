@@ -79,10 +79,29 @@ def test_a_wrong_value_leaves_the_one_before_it_and_the_others_beside_it():
     ]
 
 
-def test_a_wrong_address_is_not_repeated_for_there_may_be_a_password_in_it():
-    merged = merge([Source("A", {"server_url": "https://me:hunter2@example.org"})])
+@pytest.mark.parametrize("address", ["https://me:hunter2@example.org", "https://:hunter2@example.org"])
+def test_a_wrong_address_is_not_repeated_for_there_may_be_a_password_in_it(address):
+    merged = merge([Source("A", {"server_url": address})])
     assert merged.settings.server_url is None
     assert "hunter2" not in merged.wrong[0]
+
+
+def nested(depth):
+    value = {}
+    for _ in range(depth):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize("name", ["temperature", "idle_minutes", "seed", "languages", "trigger"])
+@pytest.mark.parametrize(
+    "value", [10**400, -(10**5000), nested(20_000)], ids=["no float", "no text", "too deep"]
+)
+def test_a_value_that_cannot_even_be_shown_is_wrong_like_any_other(name, value):
+    merged = merge([Source("A", {name: value, "max_tokens": 7})])
+    assert merged.settings == Settings(max_tokens=7)
+    (sentence,) = merged.wrong
+    assert sentence.startswith(f"{name} in A must be ")
 
 
 def test_an_unknown_name_is_told_with_the_nearest_known():
