@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from multiprocessing import AuthenticationError
-from multiprocessing.connection import Client, answer_challenge, deliver_challenge
+from multiprocessing.connection import Client, Connection, answer_challenge, deliver_challenge
 from typing import Protocol
 
 from engine.host.wire import LONGEST
@@ -90,7 +90,11 @@ def greet(pipe: Pipe, key: bytes, first: bool, seconds: float = GREETING_SECONDS
         Silent: the other end does not answer.
         Gone: it has another key.
     """
-    patient = _Patient(pipe, time.monotonic() + seconds)
+    line, end = Line(pipe), time.monotonic() + seconds
+    patient = _Patient(pipe, end)
+    late = threading.Timer(seconds, line.hang_up)  # ends the wait for the rest of a packet that has begun
+    late.daemon = True
+    late.start()
     try:
         if first:
             deliver_challenge(patient, key)  # type: ignore[arg-type]
@@ -99,9 +103,11 @@ def greet(pipe: Pipe, key: bytes, first: bool, seconds: float = GREETING_SECONDS
             answer_challenge(patient, key)  # type: ignore[arg-type]
             deliver_challenge(patient, key)  # type: ignore[arg-type]
     except (OSError, EOFError, ValueError, AssertionError, AuthenticationError) as error:
-        pipe.close()
-        raise (Silent if isinstance(error, TimeoutError) else Gone) from error
-    return Line(pipe)
+        line.close()
+        raise (Silent if time.monotonic() >= end else Gone) from error
+    finally:
+        late.cancel()
+    return line
 
 
 def dial(address: str, key: bytes) -> Line:
@@ -112,10 +118,23 @@ def dial(address: str, key: bytes) -> Line:
         Gone: nobody is, or not one with this key.
     """
     try:
-        pipe = Client(address, family="AF_PIPE" if sys.platform == "win32" else "AF_UNIX")
+        pipe = _connected(address)
+    except BlockingIOError as error:
+        raise Silent from error
     except (OSError, EOFError) as error:
         raise Gone from error
     return greet(pipe, key, first=False)
+
+
+def _connected(address: str) -> Pipe:
+    """Raises BlockingIOError: so many wait there to be let in that one more would wait for ever."""
+    if sys.platform == "win32":
+        return Client(address, family="AF_PIPE")
+    with socket.socket(socket.AF_UNIX) as end:
+        end.setblocking(False)
+        end.connect(address)
+        end.setblocking(True)
+        return Connection(end.detach())
 
 
 class _Patient:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import socket
 import sys
 import threading
 from collections.abc import Callable
@@ -14,6 +16,7 @@ import pytest
 from engine.host.line import Gone, Line, Silent, dial, greet
 from engine.host.wire import LONGEST
 
+posix = pytest.mark.skipif(sys.platform == "win32", reason="pipes take whole packets of any size there")
 KEY, OTHER = b"k" * 32, b"o" * 32
 
 
@@ -60,7 +63,18 @@ def test_who_says_something_else_is_turned_away(first, said):
     here, there = Pipe()
     there.send_bytes(said)
     with pytest.raises(Gone):
-        greet(here, KEY, first, seconds=5)
+        greet(here, KEY, first, seconds=0.5)
+    there.close()
+
+
+@posix
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("begun", [b"\0", b"\0\0\0\x34#CHALL"], ids=["half a length", "half a packet"])
+def test_who_breaks_off_in_the_middle_is_not_waited_for(first, begun):
+    here, there = Pipe()
+    os.write(there.fileno(), begun)
+    with pytest.raises(Silent):
+        greet(here, KEY, first, seconds=0.05)
     there.close()
 
 
@@ -95,7 +109,7 @@ def test_whoever_hangs_up_both_hear_it(line, who):
             end.send(b"too late")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="a pipe's buffer has another size there")
+@posix
 def test_hanging_up_frees_who_sends_to_one_that_does_not_read(line):
     host, _ = line
     with ThreadPoolExecutor(1) as pool:
@@ -112,3 +126,18 @@ def test_where_nobody_is_there_is_no_line(tmp_path):
     address = r"\\.\pipe\draftline-nobody" if sys.platform == "win32" else str(tmp_path / "socket")
     with pytest.raises(Gone):
         dial(address, KEY)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="others refuse where Linux waits")
+def test_one_who_lets_nobody_in_any_more_is_not_waited_for(tmp_path):
+    address = str(tmp_path / "socket")
+    with socket.socket(socket.AF_UNIX) as hung, contextlib.ExitStack() as waiting:
+        hung.bind(address)
+        hung.listen(0)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                one = waiting.enter_context(socket.socket(socket.AF_UNIX))
+                one.setblocking(False)
+                one.connect(address)
+        with pytest.raises(Silent):
+            dial(address, KEY)
