@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import msgspec
 import psutil
@@ -19,44 +20,70 @@ _MEGABYTE = 1_000_000
 
 def show_status(as_json: bool) -> int:
     """Print how each host is; there is more than one only while an old version's has clients left."""
-    found = [standing for place in Place.all(home()) if (standing := _standing(place))]
+    found: list[Standing] = []
+    silent: list[Place] = []
+    for place in Place.all(home()):
+        try:
+            found += _standing(place)
+        except Silent:
+            silent.append(place)
     if as_json:
         print(json.dumps([msgspec.to_builtins(standing) for standing in found], indent=2))
-    else:
+    elif found or not silent:
         print("\n".join(map(_described, found)) or _NOBODY)
-    return 0
+    return _tell(silent, "end it with `draftline stop`.")
 
 
 def stop() -> int:
     """End every host. Editors that are open start a new one with their next request."""
-    ended = [place for place in Place.all(home()) if _stop(place)]
-    print("The engine has ended." if ended else _NOBODY)
-    return 0
+    ended: list[Place] = []
+    silent: list[Place] = []
+    for place in Place.all(home()):
+        try:
+            ended += [place] if _stop(place) else []
+        except Silent:
+            (ended if _kill(place) else silent).append(place)
+    if ended or not silent:
+        print("The engine has ended." if ended else _NOBODY)
+    return _tell(silent, "it could not be ended either, so end that process yourself.")
 
 
-def _standing(place: Place) -> Standing | None:
-    try:
-        line = find(place)
-    except Silent:
-        print(f"An engine does not answer (process {place.read('host').get('process')}): `draftline stop`.")
-        return None
+def _tell(silent: list[Place], what_to_do: str) -> int:
+    """Say on stderr that these do not answer; gives the exit code."""
+    for place in silent:
+        number = place.read("host").get("process", "unknown")
+        print(f"Draftline's engine does not answer (process {number}); {what_to_do}", file=sys.stderr)
+    return 2 if silent else 0
+
+
+def _reached(place: Place) -> Line | None:
+    """A connection to the host of that place, if there is one.
+
+    Raises:
+        Silent: there is one, but it does not answer, or nobody can reach it any more.
+    """
+    line = find(place)
+    if line is None and _process(place) is not None:
+        raise Silent
+    return line
+
+
+def _standing(place: Place) -> list[Standing]:
+    line = _reached(place)
     if line is None:
-        return None
+        return []
     try:
         line.send(pack(Ask()))
         answer = for_client(line.receive())
     except (Gone, Malformed):
-        return None
+        return []
     finally:
         line.close()
-    return answer if isinstance(answer, Standing) else None
+    return [answer] if isinstance(answer, Standing) else []
 
 
 def _stop(place: Place) -> bool:
-    try:
-        line = find(place)
-    except Silent:
-        return _kill(place)
+    line = _reached(place)
     if line is None:
         return False
     _until_gone(line)
@@ -72,16 +99,26 @@ def _until_gone(line: Line) -> None:
         line.close()
 
 
-def _kill(place: Place) -> bool:
-    """End a host that hangs, if it is one: numbers of processes are used again."""
+def _process(place: Place) -> psutil.Process | None:
+    """The process that says it is the host there, if it is one: numbers of processes are used again."""
     number = place.read("host").get("process")
     try:
         process = psutil.Process(number if isinstance(number, int) else -1)
-        if process.cmdline()[-1:] != [str(place.folder)]:
-            return False
+        return process if process.cmdline()[-1:] == [str(place.folder)] else None
+    except (psutil.Error, ValueError, OverflowError):
+        return None
+
+
+def _kill(place: Place) -> bool:
+    process = _process(place)
+    if process is None:
+        return False
+    try:
         process.kill()
         process.wait(5)
-    except (psutil.Error, ValueError):
+    except psutil.NoSuchProcess:
+        pass  # it has ended by itself meanwhile
+    except psutil.Error:
         return False
     return True
 
