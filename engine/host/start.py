@@ -20,7 +20,7 @@ from engine.host.place import OCCUPIED, Place
 MOST_STARTS = 4  # within a minute: the first, and three after crashes
 _MINUTE = 60.0
 _PATIENCE = 120.0  # seconds for somebody else who is starting a host
-_TRIES, _PAUSE = 3000, 0.02  # seconds: a busy machine takes some to start Python
+_START_SECONDS, _PAUSE = 60.0, 0.02  # a busy machine takes some seconds to start Python
 _NULL = subprocess.DEVNULL
 
 
@@ -78,7 +78,8 @@ def find(place: Place) -> Line | None:
 def _start(place: Place, command: Sequence[str], key: bytes) -> Line:
     _count(place)
     process = _launch(place, command)
-    for _ in range(_TRIES):
+    end = time.monotonic() + _START_SECONDS
+    while time.monotonic() < end:
         try:
             return dial(place.address, key)
         except Gone:
