@@ -16,13 +16,15 @@ oracle.
 
 **Versions.** A host serves the version of Draftline that started it: its folder, and with it its address and
 lock, is named after version and machine. After an update the old host leaves with its last client, and the
-new one runs beside it until then; they never take each other's socket.
+new one runs beside it until then; they never take each other's socket. A host whose folder, key or socket
+was deleted, so that nobody finds it any more, leaves at once.
 
 **Crashes.** When the host dies, its clients notice at once and the first of them starts another, at most
 three times a minute, all clients together. A model that was being loaded when two hosts died is refused for
 ten minutes, or until its files change.
 
 The files, from the bottom up: ``wire`` (messages), ``line`` (a connection), ``place`` (folder, key, address,
-locks), ``schedule`` (whose turn it is), ``shelf`` (loaded models), ``tally`` (figures), ``process`` (the
-host); ``start`` (reaching or starting it) and ``remote`` (an engine there, as `engine.face.EngineFace`).
+locks), ``door`` (the socket), ``schedule`` (whose turn it is), ``shelf`` (loaded models), ``tally``
+(figures), ``client`` (one of them) and ``process`` (the host); ``start`` (reaching or starting it) and
+``remote`` (an engine there, as `engine.face.EngineFace`).
 """

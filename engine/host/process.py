@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 import os
-import queue
-import sys
 import threading
 import time
 from functools import partial
-from multiprocessing.connection import Listener
 from pathlib import Path
 
 import psutil
@@ -19,7 +15,9 @@ from filelock import Timeout
 
 from engine.errors import DraftlineError, OutOfMemory
 from engine.host import wire
-from engine.host.line import Gone, Line, Pipe, greet
+from engine.host.client import Client
+from engine.host.door import Door
+from engine.host.line import Gone, Pipe, greet
 from engine.host.place import OCCUPIED, Place
 from engine.host.schedule import Job, Schedule
 from engine.host.shelf import Loader, Shelf, Shelved
@@ -27,51 +25,17 @@ from engine.host.tally import Done, Tally
 from engine.request import CancelToken
 
 LINGER = 300.0  # seconds after the last client has gone
+LOOK = 10.0  # seconds between looks whether clients still find us
 MOST_CLIENTS = 64
 MOST_JOBS = 16  # of one client that have not ended
-_MOST_UNREAD = 4096  # packets that a client has not taken, after which it is given up
 _WAIT_FOR_LOCK = 5.0  # seconds: a host that is leaving takes a moment
 _LAST_SECONDS = 5.0  # for what is under way when the host is stopped
-_FAREWELL = 0.5  # seconds for a client to take its last packets
 _ERROR = "A suggestion failed because of an error in draftline; see the log file of its engine."
 _LOAD_ERROR = (
     "The model could not be loaded because of an error in draftline; see the log file of its engine."
 )
 
 logger = logging.getLogger(__name__)
-
-
-class Client:
-    """One connection. What is said to it is sent by a thread of its own, so none can hold up the engine."""
-
-    def __init__(self, line: Line) -> None:
-        self.line = line
-        self.asked: wire.Open | None = None
-        self.model: Shelved | None = None
-        self.in_cache = False
-        """Whether the model's cache holds what this client asked last."""
-        self._unsent: queue.Queue[bytes | None] = queue.Queue(_MOST_UNREAD)
-        self._sender = threading.Thread(target=self._send, name="sender", daemon=True)
-        self._sender.start()
-
-    def say(self, message: wire.ToClient) -> None:
-        try:
-            self._unsent.put_nowait(wire.pack(message))
-        except queue.Full:
-            logger.warning("a client that reads nothing was given up")
-            self.line.hang_up()
-
-    def end(self) -> None:
-        """Once it has taken what was said so far, or does not."""
-        with contextlib.suppress(queue.Full):
-            self._unsent.put_nowait(None)
-        self._sender.join(_FAREWELL)
-        self.line.hang_up()
-
-    def _send(self) -> None:
-        with contextlib.suppress(Gone):
-            while (packet := self._unsent.get()) is not None:
-                self.line.send(packet)
 
 
 class Host:
@@ -100,21 +64,23 @@ class Host:
             return OCCUPIED
         with lock:
             self._place.write("host", {"process": os.getpid(), "version": self._version})
-            listener = self._listen()
-            threading.Thread(target=self._accept, args=(listener,), name="door", daemon=True).start()
+            door = Door(self._place, MOST_CLIENTS)
+            threading.Thread(target=self._accept, args=(door,), name="door", daemon=True).start()
             while self._leaving is None:
                 job = self._schedule.next(self._seconds_left())
                 if job is not None:
                     job.run(job.cancel)
                 self._unload_idle()
+                if not door.is_ours:
+                    logger.warning("nobody finds this host any more: its folder, key or socket was deleted")
+                    self._leaving = self._leaving or "stopped"
             logger.info("leaving: %s", self._leaving)
-            listener.close()
+            door.take_away()
             for client in self._all():
                 client.say(wire.Leaving(self._leaving))
             for client in self._all():
                 client.end()
-            for name in ("host", "starts", "loading"):
-                self._place.forget(name)
+            self._forget_notes()
         return 0
 
     def stop(self) -> None:
@@ -129,32 +95,26 @@ class Host:
 
     def _end(self) -> None:
         logger.warning("ended in the middle of its work")
-        for name in ("host", "starts", "loading"):
-            self._place.forget(name)
+        self._forget_notes()
         os._exit(0)
+
+    def _forget_notes(self) -> None:
+        if self._place.read("host").get("process") == os.getpid():  # else another has our place
+            for name in ("host", "starts", "loading"):
+                self._place.forget(name)
 
     # The door
 
-    def _listen(self) -> Listener:
-        if sys.platform == "win32":
-            return Listener(self._place.address, "AF_PIPE")
-        socket = Path(self._place.address)
-        socket.unlink(missing_ok=True)  # of a host that has died: while we hold the lock, it is nobody's
-        listener = Listener(str(socket), "AF_UNIX", backlog=MOST_CLIENTS)
-        socket.chmod(0o600)
-        return listener
-
-    def _accept(self, listener: Listener) -> None:
-        key = self._place.key()
+    def _accept(self, door: Door) -> None:
         while self._leaving is None:
             try:
-                pipe = listener.accept()
+                pipe = door.wait()
             except OSError:
                 if self._leaving is None:
                     logger.exception("a client could not be let in")
                     time.sleep(0.1)
                 continue
-            threading.Thread(target=self._serve, args=(pipe, key), name="client", daemon=True).start()
+            threading.Thread(target=self._serve, args=(pipe, door.key), name="client", daemon=True).start()
 
     def _serve(self, pipe: Pipe, key: bytes) -> None:
         try:
@@ -272,7 +232,7 @@ class Host:
     def _seconds_left(self) -> float:
         """Until the next thing is to be given up, if nothing happens."""
         ends = [self._lonely_until(), *(model.ends for model in self._shelf.models)]
-        return min(max(0.0, min(ends) - time.monotonic()), 3600.0)
+        return min(max(0.0, min(ends) - time.monotonic()), LOOK)
 
     def _lonely_until(self) -> float:
         with self._lock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import stat
 import sys
 import threading
@@ -251,6 +252,24 @@ def test_a_host_that_is_loading_is_not_waited_for_when_it_is_stopped(desk):
         until(lambda: not psutil.pid_exists(process))
         with pytest.raises(Unreachable):
             opening.result(60)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="what is in use cannot be deleted there")
+@pytest.mark.parametrize("deleted", ["folder", "key", "socket"])
+def test_a_host_that_nobody_finds_any_more_leaves_and_takes_nothing_from_its_successor(desk, deleted):
+    model = desk.model(answers={"a": "1"})
+    first = desk.open(model)
+    what = {"folder": desk.place.folder, "key": desk.place.folder / "key", "socket": Path(desk.place.address)}
+    shutil.rmtree(what[deleted]) if deleted == "folder" else what[deleted].unlink()
+    if deleted == "folder":
+        second = desk.open(model)
+    with suppress(Left):  # it may have seen it already
+        text(first, "a")
+    assert left(first) == ["stopped"]
+    if deleted != "folder":
+        second = desk.open(model)
+    assert text(second, "a") == "1"
+    assert (standing(desk).process, standing(desk).clients) == (desk.process, 1)
 
 
 # Crashes
