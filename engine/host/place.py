@@ -19,7 +19,6 @@ import re
 import secrets
 import stat
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,7 +58,8 @@ class Place:
             return rf"\\.\pipe\{name}"
         socket = self.folder.absolute() / "socket"
         if len(os.fsencode(socket)) > _LONGEST_ADDRESS:
-            socket = Path(tempfile.gettempdir()) / f"{name}-{os.getuid()}" / "socket"
+            # Not where TMPDIR says: that is not the same for all windows.
+            socket = Path("/tmp") / f"{name}-{os.getuid()}" / "socket"
         return str(socket)
 
     def ready(self) -> None:
@@ -74,10 +74,14 @@ class Place:
             _own(Path(self.address).parent)
 
     def key(self) -> bytes:
-        """The key, made where there is none. Hold the start lock, so that two do not make one each."""
+        """The key, made where there is none, or one that others may know or have put there.
+
+        Hold the start lock, so that two do not make one each.
+        """
         path = self.folder / "key"
         try:
-            key = path.read_bytes()
+            with path.open("rb") as file:
+                key = file.read() if _is_private(os.fstat(file.fileno())) else b""
         except FileNotFoundError:
             key = b""
         if len(key) != _KEY_BYTES:
@@ -114,6 +118,13 @@ def write_beside(path: Path, content: bytes) -> None:
     except OSError:
         draft.unlink(missing_ok=True)
         raise
+
+
+def _is_private(status: os.stat_result) -> bool:
+    """Whether a file is ours, and no other user can open it."""
+    if sys.platform == "win32":
+        return True  # as its folder is
+    return status.st_uid == os.getuid() and not status.st_mode & 0o077
 
 
 def _own(folder: Path) -> None:

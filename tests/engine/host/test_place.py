@@ -61,6 +61,32 @@ def test_the_key_is_made_once_and_only_its_owner_can_read_it(tmp_path):
     assert place.key() not in (key, b"cut")
 
 
+@posix
+@pytest.mark.parametrize("spoilt", ["others can read it", "others can write it", "it is another's"])
+def test_a_key_that_others_may_know_is_made_anew(tmp_path, monkeypatch, spoilt):
+    place = Place(tmp_path)
+    key = place.key()
+    if spoilt == "it is another's":
+        monkeypatch.setattr("os.getuid", lambda: (tmp_path / "key").stat().st_uid + 1)
+        assert place.key() != key
+    else:
+        (tmp_path / "key").chmod(0o640 if "read" in spoilt else 0o620)
+        assert place.key() != key
+        assert mode(tmp_path / "key") == 0o600
+
+
+@posix
+def test_windows_that_keep_their_temporary_files_elsewhere_have_the_same_address(tmp_path, monkeypatch):
+    """A shell often has another ``TMPDIR`` than what was started from the desktop."""
+    place, addresses = Place(tmp_path / ("long" * 40)), set()
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        monkeypatch.setenv("TMPDIR", str(tmp_path / name))
+        monkeypatch.setattr("tempfile.tempdir", None)
+        addresses.add(place.address)
+    assert len(addresses) == 1
+
+
 def test_notes_come_back_and_garbled_ones_are_empty(tmp_path):
     place = Place(tmp_path)
     assert place.read("starts") == {}
