@@ -35,8 +35,8 @@ def reach(place: Place, command: Sequence[str]) -> Line:
         Unreachable: the host does not answer, cannot be started, or has died too often.
         DraftlineError: its folder is another user's.
     """
-    place.ready()
     try:
+        place.ready()
         with place.lock("start").acquire(timeout=_PATIENCE):
             key = place.key()
             try:
@@ -50,6 +50,11 @@ def reach(place: Place, command: Sequence[str]) -> Line:
     except Silent as error:
         raise Unreachable(
             "Draftline's engine does not answer: end it with `draftline stop`, and it is started again."
+        ) from error
+    except OSError as error:
+        raise Unreachable(
+            f"Draftline's engine cannot work in {place.folder} ({error.strerror or error}); mend that, or "
+            "set DRAFTLINE_HOME to another folder."
         ) from error
 
 

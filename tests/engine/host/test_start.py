@@ -34,3 +34,10 @@ def test_a_host_that_was_started_has_a_minute_to_answer(tmp_path, monkeypatch, a
     with pytest.raises(start.Unreachable, match="answer"):
         start.reach(Place(tmp_path / "host"), [])
     assert now[0] < 100
+
+
+def test_a_place_that_cannot_be_made_is_told_as_what_it_is(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(start.Unreachable, match="DRAFTLINE_HOME") as raised:
+        start.reach(Place(tmp_path / "file" / "host"), [])
+    assert str(tmp_path / "file") in str(raised.value)
