@@ -36,10 +36,12 @@ class ModelLoader:
 
         return asked.oracle, placements(asked.device, asked.weights)[0]
 
+    def use_threads(self, chosen: int | None) -> None:
+        use_threads(chosen)
+
     def load(self, asked: Open, on_progress: Callable[[float], None]) -> Engine:
         from engine import load
 
-        use_threads(asked.threads)
         return load(
             asked.oracle,
             device=asked.device,

@@ -36,6 +36,9 @@ class Loader(Protocol):
             DraftlineError: there is no such thing.
         """
 
+    def use_threads(self, chosen: int | None) -> None:
+        """Compute on so many threads from now on; None: on one for each core."""
+
     def load(self, asked: Open, on_progress: Callable[[float], None]) -> HostedEngine:
         """As `engine.load`."""
 
@@ -74,7 +77,8 @@ class Shelf:
         self.models: tuple[Shelved, ...] = ()
 
     def take(self, asked: Open, on_progress: Callable[[float], None]) -> Shelved:
-        """The engine that is asked for, loaded if it is not there. The last to ask sets its idle time.
+        """The engine that is asked for, loaded if it is not there. The last to ask sets its idle time
+        and the threads.
 
         Raises:
             DraftlineError: it cannot be loaded, or hosts have died of trying.
@@ -88,6 +92,7 @@ class Shelf:
         self._note(asked, {"state": _state(asked), "deaths": deaths + 1, "time": time.time()})
         try:
             key = self._loader.key(asked)
+            self._loader.use_threads(asked.threads)
             found = next((model for model in self.models if model.key == key), None)
             if found is None:
                 engine = self._loader.load(asked, on_progress)

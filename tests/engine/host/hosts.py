@@ -38,8 +38,10 @@ class Desk:
         (folder / "script.json").write_text(json.dumps({"answers": {}} | script), encoding="utf-8")
         return folder
 
-    def open(self, model: Path, idle: float = 60.0, device: str = "auto") -> RemoteEngine:
-        return open_engine(self.place, self.command, Open(str(model), device, "auto", idle))
+    def open(
+        self, model: Path, idle: float = 60.0, device: str = "auto", threads: int | None = None
+    ) -> RemoteEngine:
+        return open_engine(self.place, self.command, Open(str(model), device, "auto", idle, threads))
 
     @property
     def process(self) -> int | None:

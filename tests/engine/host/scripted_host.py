@@ -1,11 +1,12 @@
 """A real host whose engines are scripted: ``python -m tests.engine.host.scripted_host LINGER FOLDER``.
 
-A "model" is a folder with a ``tokenizer.json`` and a ``script.json``: ``answers`` maps the end of a prompt's
-text before the cursor to what is written for it (the longest that fits is taken), one byte a token and a
-cycle. At ``CRASH`` it fails, at ``FULL`` the GPU's memory is full, at ``DIE`` the process dies. ``delay`` is
-the seconds of a cycle, ``load`` is ``ok``, ``die`` or the sentence that loading fails with, ``load_seconds``
-what it takes. ``log`` beside the model has a line for each generation that has ended: its prompt's text,
-how many tokens it came to, and the names of its draft and table.
+A "model" is a folder with a ``tokenizer.json`` and a ``script.json``: ``answers`` maps the end of a
+prompt's text before the cursor to what is written for it (the longest that fits is taken), one byte a token
+and a cycle. At ``THREADS`` it writes on how many it computes, at ``CRASH`` it fails, at ``FULL`` the GPU's
+memory is full, at ``DIE`` the process dies. ``delay`` is the seconds of a cycle, ``load`` is ``ok``,
+``die`` or the sentence that loading fails with, ``load_seconds`` what it takes. ``log`` beside the model
+has a line for each generation that has ended: its prompt's text, how many tokens it came to, and the names
+of its draft and table.
 """
 
 from __future__ import annotations
@@ -40,11 +41,12 @@ class HostedScript:
     weights, notice, eos_ids, max_context, load_seconds = "fp32", "", (END,), 4096, 0.5
     displaced = 0
 
-    def __init__(self, folder: Path, device: str) -> None:
+    def __init__(self, folder: Path, device: str, loader: ScriptedLoader) -> None:
         self.name = folder.name
         self.device = device
         self.tokenizer = Tokenizer(folder / "tokenizer.json")
         self._folder = folder
+        self._loader = loader
         self._script = json.loads((folder / "script.json").read_text("utf-8"))
         self._guesses = ""
 
@@ -62,6 +64,8 @@ class HostedScript:
         asked = self._before(prompt_ids)
         fitting = [end for end in self._script["answers"] if (asked + begins_with).endswith(end)]
         answer = self._script["answers"][max(fitting, key=len)] if fitting else ""
+        if answer == "THREADS":
+            answer = str(self._loader.threads)
         if answer == "CRASH":
             raise RuntimeError(answer)
         if answer == "FULL" and self.device != "cpu":
@@ -87,8 +91,13 @@ class HostedScript:
 
 
 class ScriptedLoader:
+    threads: int | None = 0
+
     def key(self, asked: Open) -> Hashable:
         return asked.oracle, asked.device
+
+    def use_threads(self, chosen: int | None) -> None:
+        self.threads = chosen
 
     def load(self, asked: Open, on_progress: Callable[[float], None]) -> HostedScript:
         script = json.loads((Path(asked.oracle) / "script.json").read_text("utf-8"))
@@ -101,7 +110,7 @@ class ScriptedLoader:
         if script.get("load", "ok") != "ok":
             raise DraftlineError(script["load"])
         on_progress(1.0)
-        return HostedScript(Path(asked.oracle), asked.device)
+        return HostedScript(Path(asked.oracle), asked.device, self)
 
     def free(self) -> None:
         pass

@@ -58,6 +58,17 @@ def test_a_model_is_loaded_once_for_all_windows(desk):
     assert (now.clients, [loaded.clients for loaded in now.models]) == (4, [4])
 
 
+def test_the_last_window_to_ask_says_on_how_many_threads_a_model_computes_that_is_there_already(desk):
+    model = desk.model(answers={"a": "THREADS"})
+    first = desk.open(model, threads=3)
+    assert text(first, "a") == "3"
+    second = desk.open(model, threads=2)
+    assert text(first, "a") == text(second, "a") == "2"
+    desk.open(model)
+    assert text(first, "a") == "None"
+    assert len(loads(model)) == 1
+
+
 def test_a_model_opened_again_has_the_tokenizer_that_was_read_before_until_its_file_changes(desk):
     model = desk.model(answers={"a": "1"})
     first, second = desk.open(model), desk.open(model)
