@@ -6,11 +6,12 @@ import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from engine.errors import DraftlineError
 from engine.host.place import Place
 from engine.host.remote import Guesses, RemoteEngine, open_engine
 from engine.host.wire import Open
 from lsp_server.completer import Completer
-from lsp_server.loading import load_completer, tables_for
+from lsp_server.loading import load_completer, named_table, tables_for
 from lsp_server.settings import Settings
 from lsp_server.writer import EngineWriter
 from model_setup.command_line import draftline_version
@@ -54,9 +55,22 @@ def load_hosted(
         return Guesses(draft or trained, tables_for(settings, engine.fingerprint))
 
     engine.guesses = guesses
+    try:
+        _check_table(settings, engine)
+    except DraftlineError:
+        engine.close()
+        raise
     if engine.notice:
         logger.warning("%s", engine.notice)
     return Completer(EngineWriter(engine))
+
+
+def _check_table(settings: Settings, engine: RemoteEngine) -> None:
+    """The host goes without a table that it cannot use; one that the user has named is to be told of."""
+    if (table := named_table(settings)) is not None:
+        from engine.ngram import NgramTable  # brings in numpy
+
+        NgramTable(table, engine.fingerprint)
 
 
 def remote_engine(completer: Completer | None) -> RemoteEngine | None:

@@ -37,7 +37,7 @@ def load_completer(settings: Settings, on_progress: Callable[[float], None] | No
     engine = load(
         oracle,
         draft=None if settings.draft is None else resolve_model(settings.draft),
-        draft2=settings.draft2,
+        draft2=named_table(settings),
         device=settings.device,
         weights=settings.weights,
         on_progress=on_progress,
@@ -53,12 +53,17 @@ def load_completer(settings: Settings, on_progress: Callable[[float], None] | No
 def tables_for(settings: Settings, fingerprint: str) -> tuple[Path, ...]:
     """The tables to guess with, the best first: the one that was chosen, else the repository's and that of
     code in general. Not all need be there; without, we are only slower."""
-    if settings.draft2 is not None:
-        return (Path(settings.draft2),)
+    if (named := named_table(settings)) is not None:
+        return (named,)
     general = general_trigram_path(fingerprint)
     if settings.repository is None:
         return (general,)
     return trigram_path(Path(settings.repository), fingerprint), general
+
+
+def named_table(settings: Settings) -> Path | None:
+    """The table that was chosen, if one was, as any process finds it, whatever folder it works in."""
+    return None if settings.draft2 is None else Path(settings.draft2).absolute()
 
 
 def _use_trigram(engine: Engine, tables: tuple[Path, ...]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -78,6 +79,13 @@ def _text(value: Any) -> str:
     return value
 
 
+def _path(value: Any) -> str:
+    try:
+        return str(Path(_text(value)).expanduser())
+    except RuntimeError as error:  # "~" and the name of nobody here
+        raise WrongValueError from error
+
+
 def _globs(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list | tuple):
         raise WrongValueError
@@ -110,6 +118,7 @@ def _web_address(value: Any) -> str:
 
 
 FLAG = Kind("true or false", _flag, {"type": "boolean"})
+PATH = Kind("a path", _path, {"type": "string"}, plain=True)
 TEXT = Kind("a text", _text, {"type": "string"}, plain=True)
 GLOBS = Kind(
     'a list of patterns as in a .gitignore, none of them with "!"',

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from lsp_server.setting_kinds import FLAG, FLAGS, GLOBS, TEXT, WEB_ADDRESS, Kind, number, one_of, whole
+from lsp_server.setting_kinds import FLAG, FLAGS, GLOBS, PATH, TEXT, WEB_ADDRESS, Kind, number, one_of, whole
 from lsp_server.text_prompt import SERVED
 
 
@@ -128,13 +128,13 @@ TABLE: dict[str, Setting] = {
         unset="none",
     ),
     "draft2": Setting(
-        TEXT,
+        PATH,
         "a trigram table's file",
         loads=True,
         unset="the repository's own, else that of code in general",
     ),
     "repository": Setting(
-        TEXT, "the folder whose files are read", loads=True, unset="the one that the editor has open"
+        PATH, "the folder whose files are read", loads=True, unset="the one that the editor has open"
     ),
     "weights": Setting(
         one_of("auto", "int8", "fp32", "bf16", "fp16"),

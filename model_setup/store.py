@@ -239,7 +239,10 @@ def resolve_model(name_or_path: str | None = None) -> Path:
             state = "damaged or unfinished" if model_directory(name).exists() else "not installed"
             raise DraftlineError(f"The model {name} is {state}; run `model-setup fetch{option}`.")
         return installed
-    path = Path(name).expanduser()
+    try:
+        path = Path(name).expanduser()
+    except RuntimeError:  # "~" and the name of nobody here
+        path = Path(name)
     if not path.exists():
         raise DraftlineError(
             f"There is no model {name}; give a directory, a GGUF file or one of {', '.join(PRESETS)}."

@@ -88,6 +88,16 @@ async def test_each_repository_guesses_with_its_own_table_and_draft(desk, tmp_pa
 
 
 @live
+async def test_a_table_that_was_named_and_cannot_be_used_is_told(desk):
+    model = desk.model(answers={"a": "one"})
+    async with window(desk, model, draft2="missing.trigram") as it:
+        assert await state(it) == "error"
+        (message,) = it.messages
+        assert f"no trigram table at {Path('missing.trigram').absolute()}" in message
+        assert await it.leave() == 0
+
+
+@live
 async def test_a_model_that_nobody_uses_is_unloaded_and_the_next_keystroke_brings_it_back(desk):
     model = desk.model(answers={"a": "one"})
     async with window(desk, model, idle_minutes=0.005) as it:

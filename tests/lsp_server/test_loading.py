@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from engine.errors import DraftlineError
@@ -32,7 +34,7 @@ def test_what_is_loaded_is_what_is_set(asked, tmp_path):
     assert asked == {
         "oracle": tmp_path / "m",
         "draft": tmp_path / "d",
-        "draft2": "t",
+        "draft2": Path("t").absolute(),
         "weights": "int8",
         "device": "cpu",
         "threads": 3,
@@ -43,3 +45,8 @@ def test_what_is_loaded_where_nothing_is_set(asked, tmp_path):
     with pytest.raises(DraftlineError, match="enough"):
         loading.load_completer(Settings())
     assert (asked["oracle"], asked["draft"], asked["threads"]) == (tmp_path / "default", None, None)
+
+
+def test_a_table_is_found_from_any_folder():
+    """The process that holds the model has another working folder than the one whose settings name it."""
+    assert loading.tables_for(Settings(draft2="a.trigram"), "f" * 64) == (Path("a.trigram").absolute(),)

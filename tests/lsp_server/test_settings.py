@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
@@ -35,6 +36,8 @@ def test_a_default_is_a_value_of_its_setting_or_said_in_words(name):
         ("temperature", 1, 1.0),
         ("exclude", ["a/*.py", "gen/"], ("a/*.py", "gen/")),
         ("languages", {"*": False, "python": True}, {"*": False, "python": True}),
+        ("draft2", "~/a.trigram", str(Path.home() / "a.trigram")),
+        ("repository", "~", str(Path.home())),
         ("server_url", "http://[::1]:8000/v1", "http://[::1]:8000/v1"),
     ],
 )
@@ -59,6 +62,7 @@ def test_values(name, value, read):
         ("model", 5),
         ("model", "a\nb"),
         ("model", "  "),
+        ("repository", "~nobody-of-that-name/a"),
         ("exclude", "*.py"),
         ("exclude", ["*.py", 3]),
         ("exclude", ["!*.py"]),

@@ -128,9 +128,10 @@ def test_a_path_is_taken_as_it_is(tmp_path: Path) -> None:
     assert store.resolve_model(str(tmp_path)) == tmp_path
 
 
-def test_an_unknown_model_is_one_sentence() -> None:
-    with pytest.raises(DraftlineError, match=r"no model nonsense; give a directory.*qwen2\.5-coder-0\.5b"):
-        store.resolve_model("nonsense")
+@pytest.mark.parametrize("name", ["nonsense", "~nobody-of-that-name/a.gguf"])
+def test_an_unknown_model_is_one_sentence(name: str) -> None:
+    with pytest.raises(DraftlineError, match=rf"no model {name}; give a directory.*qwen2\.5-coder-0\.5b"):
+        store.resolve_model(name)
 
 
 def test_another_preset_is_asked_for_by_name() -> None:
