@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -132,9 +133,18 @@ def _launch(place: Place, command: Sequence[str]) -> subprocess.Popen[bytes]:
 
 
 def _apart(arguments: Sequence[str], folder: Path, errors: BinaryIO) -> subprocess.Popen[bytes]:
+    environment = dict(os.environ)
+    if home := environment.get("DRAFTLINE_HOME"):
+        environment["DRAFTLINE_HOME"] = str(Path(home).absolute())  # the host works in another folder
     if sys.platform != "win32":
         return subprocess.Popen(
-            arguments, cwd=folder, stdin=_NULL, stdout=_NULL, stderr=errors, start_new_session=True
+            arguments,
+            cwd=folder,
+            stdin=_NULL,
+            stdout=_NULL,
+            stderr=errors,
+            start_new_session=True,
+            env=environment,
         )
     flags = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
     try:
@@ -145,8 +155,15 @@ def _apart(arguments: Sequence[str], folder: Path, errors: BinaryIO) -> subproce
             stdout=_NULL,
             stderr=errors,
             creationflags=flags | subprocess.CREATE_BREAKAWAY_FROM_JOB,
+            env=environment,
         )
     except OSError:  # the editor's job lets nobody go, so the host will end with it
         return subprocess.Popen(
-            arguments, cwd=folder, stdin=_NULL, stdout=_NULL, stderr=errors, creationflags=flags
+            arguments,
+            cwd=folder,
+            stdin=_NULL,
+            stdout=_NULL,
+            stderr=errors,
+            creationflags=flags,
+            env=environment,
         )

@@ -330,6 +330,15 @@ def test_a_host_that_cannot_start_is_one_sentence(desk):
     assert "no room" in (desk.place.folder / "errors.txt").read_text("utf-8")
 
 
+def test_a_home_beside_the_working_folder_is_the_host_s_home_too(desk, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DRAFTLINE_HOME", "home")
+    desk.command = ["-c", "import os, sys; sys.exit(os.environ['DRAFTLINE_HOME'])"]
+    with pytest.raises(Unreachable):
+        desk.open(desk.model())
+    assert (desk.place.folder / "errors.txt").read_text("utf-8").strip() == str(tmp_path / "home")
+
+
 # Who may speak
 
 
