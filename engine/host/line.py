@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import struct
 import sys
 import threading
 import time
@@ -13,6 +14,7 @@ from typing import Protocol
 
 from engine.host.wire import LONGEST
 
+_SEND_SECONDS = 2  # for a host to take what it is sent
 GREETING_SECONDS = 10.0  # for the other end to prove itself; a machine may be busy
 
 
@@ -134,6 +136,8 @@ def _connected(address: str) -> Pipe:
         end.setblocking(False)
         end.connect(address)
         end.setblocking(True)
+        # as the system's struct timeval: whoever sends to a host that reads nothing has an error then
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", _SEND_SECONDS, 0))
         return Connection(end.detach())
 
 

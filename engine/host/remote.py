@@ -11,6 +11,7 @@ import itertools
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,8 @@ from engine.request import CancelToken, Cycle, SamplingParams
 from engine.tokenizer import Tokenizer
 
 Reason = wire.Reason | Literal["lost"]
+_QUIET = 3.0  # seconds without a word from the host, after which it is asked how it is
+_DEAD = 10.0  # and after which it hangs
 _LOOK = 0.004  # seconds between looks at a request's token; a forward pass takes ten times that
 _ATTEMPTS = 4  # to open a model: a host may be leaving, or die of it
 
@@ -130,6 +133,8 @@ class RemoteEngine:
         self._awaited = -1  # the number of the request under way
         self._inbox: queue.SimpleQueue[wire.ToClient] = queue.SimpleQueue()
         self._lock = threading.Lock()
+        self._quiet_since: float | None = None  # the time of the first request since it last said something
+        self._was_asked = False  # since then, how it is
         self._left: Reason | None = None
         self._when_left: Callable[[Reason], None] | None = None
         threading.Thread(target=self._listen, name="host", daemon=True).start()
@@ -162,6 +167,8 @@ class RemoteEngine:
             draft=None if guesses.draft is None else str(guesses.draft),
             tables=[str(table) for table in guesses.tables],
         )
+        if self._quiet_since is None:
+            self._quiet_since, self._was_asked = time.monotonic(), False
         self._send(message)
         under_way = True
         try:
@@ -202,7 +209,20 @@ class RemoteEngine:
             except queue.Empty:
                 if self._left:
                     raise Left(self._left) from None
+                self._look_after()
         return None
+
+    def _look_after(self) -> None:
+        """Give up a host that hangs. One that is busy with other windows still says how it is."""
+        since = self._quiet_since  # the other thread may change it now
+        quiet = 0.0 if since is None else time.monotonic() - since
+        if quiet > _DEAD:
+            logger.warning("the host has said nothing for %.0f s", quiet)
+            self._line.hang_up()
+            raise Left("lost")
+        if quiet > _QUIET and not self._was_asked:
+            self._was_asked = True
+            self._send(wire.Ask())
 
     def _send(self, message: wire.ToHost) -> None:
         if self._left:
@@ -210,6 +230,7 @@ class RemoteEngine:
         try:
             self._line.send(wire.pack(message))
         except Gone as error:
+            self._line.hang_up()  # half a message may be on its way
             raise Left(self._left or "lost") from error
 
     def _listen(self) -> None:
@@ -217,6 +238,7 @@ class RemoteEngine:
         try:
             while True:
                 message = wire.for_client(self._line.receive())
+                self._quiet_since = None
                 if isinstance(message, wire.Leaving):
                     reason = message.reason
                 elif isinstance(message, wire.Elsewhere):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import stat
 import sys
 import threading
@@ -15,13 +17,15 @@ import psutil
 import pytest
 
 from engine.errors import DraftlineError, OutOfMemory
-from engine.host import wire
+from engine.host import remote, wire
 from engine.host.line import Gone, dial
 from engine.host.remote import Guesses, Left, RemoteEngine
 from engine.host.start import Unreachable, find, reach
 from engine.request import CancelToken, Cycle, SamplingParams
 from tests.engine.host.hosts import Desk, generations, loads, text, until
 from tests.engine.host.scripted_host import ENDLESS
+
+ANY = SamplingParams(600)
 
 
 def standing(desk: Desk) -> wire.Standing:
@@ -35,7 +39,7 @@ def standing(desk: Desk) -> wire.Standing:
 
 
 def cycles_of(engine: RemoteEngine, prompt: str, cancel: CancelToken | None = None) -> Iterator[Cycle]:
-    return engine.generate(engine.tokenizer.encode(prompt), SamplingParams(600), cancel)
+    return engine.generate(engine.tokenizer.encode(prompt), ANY, cancel)
 
 
 def test_what_the_host_writes_is_what_was_asked_for(desk):
@@ -337,6 +341,48 @@ def test_a_home_beside_the_working_folder_is_the_host_s_home_too(desk, monkeypat
     with pytest.raises(Unreachable):
         desk.open(desk.model())
     assert (desk.place.folder / "errors.txt").read_text("utf-8").strip() == str(tmp_path / "home")
+
+
+# Hanging
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="no process can be halted there")
+
+
+@posix
+def test_a_host_that_hangs_is_given_up_before_long(desk, monkeypatch):
+    engine = desk.open(desk.model(answers={"a": "1"}))
+    assert text(engine, "a") == "1"
+    monkeypatch.setattr(remote, "_QUIET", 0.1)
+    monkeypatch.setattr(remote, "_DEAD", 0.3)
+    os.kill(desk.process, signal.SIGSTOP)
+    with pytest.raises(Left, match="lost"):
+        text(engine, "a")
+    assert left(engine) == ["lost"]
+
+
+@posix
+def test_nobody_waits_for_ever_for_a_host_that_reads_nothing(desk, monkeypatch):
+    monkeypatch.setattr("engine.host.line._SEND_SECONDS", 1)
+    engine = desk.open(desk.model())
+    os.kill(desk.process, signal.SIGSTOP)
+    given_up = CancelToken()
+    given_up.cancel()
+    requests = (cycle for _ in range(1000) for cycle in engine.generate([1] * 4000, ANY, given_up))
+    with pytest.raises(Left, match="lost"):
+        list(requests)
+    assert left(engine) == ["lost"]
+
+
+def test_a_host_that_is_busy_with_another_window_s_model_is_not_given_up(desk, monkeypatch):
+    monkeypatch.setattr(remote, "_QUIET", 0.1)
+    monkeypatch.setattr(remote, "_DEAD", 0.6)
+    engine = desk.open(desk.model(answers={"a": "1"}))
+    other = desk.model("other", load_seconds=1.2)
+    with ThreadPoolExecutor(1) as pool:
+        opening = pool.submit(desk.open, other)
+        until(lambda: loads(other))
+        assert text(engine, "a") == "1"
+        opening.result(60)
 
 
 # Who may speak
