@@ -109,7 +109,8 @@ class Completions:
                 return []
             settings = self._settings
             known = await self._at_work(self._computed(asked, known, end))
-            if known and known.nothing_yet and self._pace.is_turn(asked.uri, turn):
+            waits = self._pace.is_turn(asked.uri, turn) and self._ready(asked.uri, asked.invoked)
+            if known and known.nothing_yet and waits:
                 # some editors never ask again for the same place, so whoever still waits waits on
                 end = time.monotonic() + self._seconds(invoked=True)
                 known = await self._at_work(self._computed(asked, None, end))

@@ -90,7 +90,7 @@ class EngineThread(Generic[Worker]):
         return all(job.ended for job in list(self._newest.values()))
 
     def submit(self, key: str, run: Callable[[Worker, CancelToken], T]) -> Job[Worker, T]:
-        """Queue a job. Its future gives None if the job was superseded or cancelled."""
+        """Queue a job. Its future gives None if the job was superseded or cancelled, or nothing is loaded."""
         self.cancel_ahead()
         return self._put(key, run)
 
@@ -147,8 +147,12 @@ class EngineThread(Generic[Worker]):
                 self.worker = None if failure else worker
                 self.state, self.failure = "failed" if failure else "ready", failure
         on_loaded()
-        while not failure and (job := jobs.get()) is not None:
-            if job.future.set_running_or_notify_cancel():
+        while (job := jobs.get()) is not None:
+            if not job.future.set_running_or_notify_cancel():
+                continue
+            if failure:
+                job.future.set_result(None)  # somebody waits for it all the same
+            else:
                 self._do(job, worker)
         if not failure:
             self._close(worker)

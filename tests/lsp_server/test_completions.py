@@ -416,6 +416,19 @@ async def test_who_waits_for_a_model_that_has_not_begun_in_time_waits_on_and_is_
     assert "foo()".startswith(text)
 
 
+@at_desk({"x = ": "foo()"}, "x = ", delay=0.2)
+async def test_but_not_for_one_that_is_being_loaded_anew(desk):
+    desk.completions.use(Settings(time_limit=100))
+    loading = threading.Event()
+    desk.thread._load = lambda on_progress: loading.wait(30)
+    request = asyncio.ensure_future(desk.suggest())
+    while not desk.engine.asked:
+        await asyncio.sleep(0.001)
+    desk.thread.restart(lambda fraction: None, lambda: None)
+    assert await asyncio.wait_for(request, 10) == []
+    loading.set()
+
+
 @at_desk({"x = ": ENDLESS, "y": "ok"}, "x = ", delay=0.01)
 async def test_a_change_ends_the_generation_and_its_request_is_answered(desk):
     request = asyncio.ensure_future(desk.suggest())

@@ -91,6 +91,24 @@ def test_a_failure_to_load_is_kept_as_a_sentence(error, told):
     assert told in engine.failure
 
 
+def test_jobs_for_what_cannot_be_loaded_end_with_nothing():
+    gate, loaded = threading.Event(), threading.Event()
+
+    def load(on_progress):
+        gate.wait(10)
+        raise DraftlineError("Fetch it.")
+
+    engine = EngineThread(load)
+    engine.start(lambda fraction: None, loaded.set)
+    early = engine.submit("a", lambda worker, cancel: "a suggestion")
+    gate.set()
+    assert loaded.wait(10)
+    late = engine.submit("b", lambda worker, cancel: "a suggestion")
+    assert early.future.result(10) is late.future.result(10) is None
+    assert engine.idle
+    engine.stop(10)
+
+
 def test_stopping_cancels_what_runs():
     running = threading.Event()
 
