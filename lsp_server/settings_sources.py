@@ -164,7 +164,7 @@ class SettingsFile:
         if len(data) > _MOST_BYTES:
             raise ValueError(f"it is larger than {_MOST_BYTES} bytes")
         try:
-            return tomllib.loads(data.decode("utf-8"))
+            return tomllib.loads(data.decode("utf-8-sig"))  # with or without a byte order mark
         except UnicodeDecodeError:
             raise ValueError("it is not UTF-8") from None
 

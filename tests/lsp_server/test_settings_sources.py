@@ -219,6 +219,12 @@ def test_files_that_cannot_be_read(tmp_path, data):
     assert source.problem
 
 
+def test_a_mark_that_some_editors_put_before_the_text_is_no_part_of_it(tmp_path):
+    path = tmp_path / "settings.toml"
+    path.write_bytes(b"\xef\xbb\xbfseed = 1\r\n")
+    assert SettingsFile(path).source == Source(str(path), {"seed": 1})
+
+
 def test_a_folder_in_the_file_s_place_counts_as_none(tmp_path):
     assert SettingsFile(tmp_path).source == Source(str(tmp_path), {})
 
