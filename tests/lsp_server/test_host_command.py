@@ -56,6 +56,18 @@ def test_a_host_that_nobody_can_reach_any_more_is_told_of_and_ended(desk, lost, 
     until(lambda: not host.is_running() or host.status() == psutil.STATUS_ZOMBIE)
 
 
+def test_hosts_of_two_versions_are_shown_beside_each_other_and_both_ended(desk, capsys):
+    model, processes = desk.model(), []
+    for version in ("1.0", "2.0"):
+        desk.place = Place.of(desk.home, version)
+        desk.open(model)
+        processes.append(desk.process)
+    assert show_status(as_json=True) == 0
+    assert [told["process"] for told in json.loads(capsys.readouterr().out)] == processes
+    assert stop() == 0
+    until(lambda: not any(map(psutil.pid_exists, processes)))
+
+
 @pytest.mark.parametrize("process", [None, "1", -1, 0, 1, 10**400, [1], True])
 def test_garbage_in_the_folder_is_no_host(scratch_home, process, capsys):
     place = Place.of(scratch_home, "1.0")

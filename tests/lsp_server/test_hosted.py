@@ -112,6 +112,19 @@ async def test_a_model_that_nobody_uses_is_unloaded_and_the_next_keystroke_bring
 
 
 @live
+async def test_another_idle_time_counts_at_once(desk):
+    model = desk.model(answers={"a": "one"})
+    chosen = {"model": str(model)}
+    async with session(desk.home, command=SERVER, configuration=chosen) as it:
+        it.open("a")
+        assert await texts(it, 0, 1) == ["one"]
+        it.set(**chosen, idleMinutes=0.005)
+        while await state(it) != "paused":
+            await asyncio.sleep(0.05)
+    assert len(loads(model)) == 1
+
+
+@live
 async def test_when_the_host_is_killed_every_request_is_answered_and_suggestions_come_back(desk):
     model = desk.model(answers={"a": ENDLESS, "b": "ok"}, delay=0.02)
     async with window(desk, model) as it:

@@ -220,6 +220,13 @@ def test_an_idle_model_is_unloaded_with_the_host_and_loaded_anew_when_it_is_aske
     assert len(set(loads(model))) == 2
 
 
+def test_the_last_window_to_ask_says_how_long_a_model_may_be_idle(desk):
+    model = desk.model()
+    first = desk.open(model, idle=60)
+    second = desk.open(model, idle=0.3)
+    assert left(first) == left(second) == ["idle"]
+
+
 def test_of_two_models_only_the_idle_one_is_unloaded(desk):
     short, long = desk.model("short"), desk.model("long", answers={"a": "1"})
     used, unused = desk.open(long), desk.open(short, idle=0.3)
