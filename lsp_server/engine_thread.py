@@ -134,9 +134,10 @@ class EngineThread(Generic[Worker]):
     ) -> None:
         if before:
             before.join()
-        failure = ""
+        failure = "" if self._jobs is jobs else "Another load was asked for before this one began."
         try:
-            worker = self._load(on_progress)
+            if not failure:
+                worker = self._load(on_progress)
         except DraftlineError as error:
             failure = str(error)
         except Exception:

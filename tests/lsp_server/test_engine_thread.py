@@ -192,6 +192,30 @@ def test_a_load_that_another_was_asked_for_in_place_of_changes_nothing_when_it_e
     engine.stop(10)
 
 
+def test_of_the_loads_that_are_asked_for_while_one_is_under_way_only_the_last_is_made():
+    gate, ready, loads = threading.Event(), threading.Event(), []
+
+    def load(on_progress):
+        loads.append(len(loads))
+        gate.wait(10)
+        return loads[-1]
+
+    engine = EngineThread(load)
+    engine.start(lambda fraction: None, lambda: None)
+    passed_over = []
+    for _ in range(3):
+        engine.restart(lambda fraction: None, lambda: None)
+        passed_over.append(engine.submit("a", lambda worker, cancel: worker))
+    engine.restart(lambda fraction: None, ready.set)
+    last = engine.submit("a", lambda worker, cancel: worker)
+    gate.set()
+    assert ready.wait(10)
+    assert last.future.result(10) == 1
+    assert loads == [0, 1]
+    assert [job.future.result(10) for job in passed_over] == [None] * 3
+    engine.stop(10)
+
+
 def test_a_restart_loads_anew_when_the_jobs_before_it_have_ended():
     loaded = iter(["first", "second"])
     gate, ready = threading.Event(), threading.Event()
