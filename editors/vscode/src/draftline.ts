@@ -14,7 +14,7 @@ import { chosenFolder, setUp } from "./modelSetup";
 import { OriginsView } from "./originsView";
 import { openReport } from "./report";
 import { Server } from "./server";
-import { PATH, serverOptions, type Manifest } from "./serverOptions";
+import { excluded, EXCLUDE, PATH, serverOptions, type Manifest } from "./serverOptions";
 import { StatusBar } from "./statusBar";
 import { Suggestions } from "./suggestions";
 import { UserWishes } from "./wishes";
@@ -42,7 +42,9 @@ export class Draftline implements Disposable {
     this.server = new Server(log, {
       options: () => {
         const settings = workspace.getConfiguration();
-        return serverOptions(this.manifest, (name) => settings.get(name));
+        return serverOptions(this.manifest, (name) =>
+          name === EXCLUDE ? excluded(settings.inspect(name) ?? {}) : settings.get(name),
+        );
       },
       wanted: (document) => this.wishes.silence(document.languageId) === undefined,
       received: (document, position, items) => {

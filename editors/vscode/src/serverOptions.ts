@@ -3,6 +3,8 @@
 const PREFIX = "draftline.";
 /** The one setting that is not the server's: where it is. */
 export const PATH = "draftline.path";
+/** The one whose places add up. */
+export const EXCLUDE = "draftline.exclude";
 
 /** The part of package.json that is read. */
 export interface Manifest {
@@ -15,6 +17,21 @@ export function serverSettings(manifest: Manifest): Map<string, unknown> {
   return new Map(
     all.filter(([name]) => name !== PATH).map(([name, property]) => [name, property.default]),
   );
+}
+
+/** A setting's value in each place where it may stand, as the editor tells them. */
+export interface Places {
+  globalValue?: unknown;
+  workspaceValue?: unknown;
+  workspaceFolderValue?: unknown;
+}
+
+/**
+ * What is excluded in any of these places. The editor's own answer is the last of them alone, and a folder's
+ * settings come with its code: they may add to what the user excludes, and take nothing from it.
+ */
+export function excluded(set: Places): unknown[] {
+  return [set.globalValue, set.workspaceValue, set.workspaceFolderValue].flatMap((value) => value ?? []);
 }
 
 /** Only what differs from the default is told, so that the command line and files of settings still count. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { serverOptions, serverSettings, type Manifest } from "../src/serverOptions";
+import { excluded, EXCLUDE, serverOptions, serverSettings, type Manifest } from "../src/serverOptions";
 
 const manifest = JSON.parse(readFileSync("package.json", "utf-8")) as Manifest & {
   capabilities: { untrustedWorkspaces: { restrictedConfigurations: string[] } };
@@ -18,6 +18,12 @@ test("what stands at its default is not told", () => {
 
 test("where the server is, and what is not Draftline's, is not told", () => {
   assert.deepEqual(given({ "draftline.enabled": false, "draftline.path": "/x", "other.model": "y" }), { enabled: false });
+});
+
+test("a folder's settings add to what the user excludes and take nothing from it", () => {
+  assert.deepEqual(excluded({ globalValue: ["*.sql"], workspaceValue: [], workspaceFolderValue: ["gen/"] }), ["*.sql", "gen/"]);
+  assert.deepEqual(given({ [EXCLUDE]: excluded({ workspaceValue: ["gen/"] }) }), { exclude: ["gen/"] });
+  assert.deepEqual(given({ [EXCLUDE]: excluded({}) }), {});
 });
 
 test("every setting that names a program or a path is restricted in a folder that is not trusted", () => {
