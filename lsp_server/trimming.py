@@ -17,7 +17,10 @@ _QUOTES = "\"'`"
 _SEPARATORS = ";,:"
 _CLOSERS = "".join(PAIRS) + _QUOTES + _SEPARATORS
 _TELLING = 3  # a line of fewer characters may well be repeated
-_CONTROL = re.compile(r"</?[|｜][\w▁]+[|｜]>|</?fim_\w+>|<EOT>")  # which models now and then spell out
+_CONTROL = re.compile(
+    r"</?[|｜][\w▁]+[|｜]>|</?fim_\w+>|<EOT>"  # which models now and then spell out
+    r"|[\0-\x08\x0e-\x1f\x7f-\x9f]"  # which no text should have that is shown in an editor or a terminal
+)
 _SAYS_NOTHING = re.compile(r"\s*(?:#{1,3}|//+|/\*+)?\s*")
 
 

@@ -119,6 +119,12 @@ def test_control_tokens_that_are_spelled_out_end_it(control):
     assert trim(f"a{control}b", Place("x = ", "", ()), unfinished=False) == "a"
 
 
+@pytest.mark.parametrize("control", ["\0", "\b", "\x1b[31m", "\x1f", "\x7f", "\x9b31m"])
+def test_so_do_control_characters_which_a_terminal_would_obey(control):
+    assert trim(f"a\t{control}b", Place("x = ", "", ()), unfinished=False) == "a"
+    assert trim(f"a\t{control}b)", Place("f(", ")", ()), unfinished=False) == "a\t"
+
+
 @pytest.mark.parametrize("written", ["#", "  # ", "//", "/*"])
 def test_a_mere_sign_is_no_suggestion(written):
     assert trim(written, Place("x", "", ()), unfinished=False) == ""
