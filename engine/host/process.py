@@ -149,7 +149,8 @@ class Host:
             run = partial(self._generate, client, client.model, message)
             self._schedule.add(Job(client, message.request, run, CancelToken(message.ahead)))
         elif isinstance(message, wire.Cancel):
-            self._schedule.cancel(client, message.request)
+            for _ in self._schedule.cancel(client, message.request):
+                client.say(wire.Ended(message.request, whole=False))
         elif isinstance(message, wire.Open):
             if client.asked is not None:
                 raise wire.Malformed("a second model")

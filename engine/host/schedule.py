@@ -50,18 +50,21 @@ class Schedule:
         with self._changed:
             return len(self._of(client))
 
-    def cancel(self, client: object, request: int | None = None) -> None:
-        """End one request of a client at its next forward pass, or everything that it has asked for."""
+    def cancel(self, client: object, request: int | None = None) -> list[Job]:
+        """End one request of a client at its next forward pass, or everything that it has asked for.
+
+        Gives those that had not begun. They never come, or a client that asks and cancels while something
+        long is under way would have ever more of them waiting.
+        """
         with self._changed:
-            for job in self._of(client):
-                if request is None or job.request == request:
-                    job.cancel.cancel()
+            meant = [job for job in self._of(client) if request is None or job.request == request]
+            for job in meant:
+                job.cancel.cancel()
+            self._waiting = [job for job in self._waiting if job not in meant]
+            return [job for job in meant if job is not self._running]
 
     def next(self, seconds: float) -> Job | None:
-        """The next job, once the one before has ended; None if there is none within so many seconds.
-
-        A cancelled one comes too, so that its client hears of the end.
-        """
+        """The next job, once the one before has ended; None if there is none within so many seconds."""
         with self._changed:
             self._running = None
             if not self._waiting:

@@ -19,6 +19,7 @@ import pytest
 from engine.errors import DraftlineError, OutOfMemory
 from engine.host import remote, wire
 from engine.host.line import Gone, dial
+from engine.host.process import MOST_JOBS
 from engine.host.remote import Guesses, Left, RemoteEngine
 from engine.host.start import Unreachable, find, reach
 from engine.request import CancelToken, Cycle, SamplingParams
@@ -378,6 +379,21 @@ def test_nobody_waits_for_ever_for_a_host_that_reads_nothing(desk, monkeypatch):
     with pytest.raises(Left, match="lost"):
         list(requests)
     assert left(engine) == ["lost"]
+
+
+def test_whoever_types_on_while_another_window_s_model_is_loaded_is_served_afterwards(desk):
+    engine = desk.open(desk.model(answers={"a": "1"}))
+    other = desk.model("other", load_seconds=1)
+    with ThreadPoolExecutor(1) as pool:
+        opening = pool.submit(desk.open, other)
+        until(lambda: loads(other))
+        for _ in range(2 * MOST_JOBS):
+            given_up = CancelToken()
+            given_up.cancel()
+            assert list(engine.generate([97], ANY, given_up)) == []
+        assert text(engine, "a") == "1"
+        opening.result(60)
+    assert [asked for asked, *_ in generations(desk.home / "model")] == ["a"]
 
 
 def test_a_host_that_is_busy_with_another_window_s_model_is_not_given_up(desk, monkeypatch):
