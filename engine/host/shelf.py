@@ -142,7 +142,13 @@ class Shelf:
         known.pop(_what(asked), None)
         if loading is not None:
             known[_what(asked)] = loading
-        self._place.write("loading", known)
+        try:
+            self._place.write("loading", known)
+        except OSError as error:
+            raise DraftlineError(
+                f"Draftline's engine cannot write in {self._place.folder} ({error.strerror or error}); make "
+                "room there, or set DRAFTLINE_HOME to another folder."
+            ) from error
 
     def drop(self, shelved: Shelved) -> None:
         logger.info("unloading %s", shelved.opened.name)

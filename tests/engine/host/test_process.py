@@ -334,6 +334,16 @@ def test_a_model_that_kills_the_host_is_refused_until_its_files_change(desk):
     assert text(desk.open(model), "a") == "2"
 
 
+def test_a_host_that_cannot_write_its_notes_says_so(desk):
+    engine = desk.open(desk.model(answers={"a": "1"}))
+    (desk.place.folder / "loading.json").unlink()
+    (desk.place.folder / "loading.json").mkdir()
+    with pytest.raises(DraftlineError, match=r"cannot write in .*DRAFTLINE_HOME") as raised:
+        desk.open(desk.model("other"))
+    assert str(desk.place.folder) in str(raised.value)
+    assert text(engine, "a") == "1"
+
+
 def test_a_host_that_cannot_start_is_one_sentence(desk):
     desk.command = ["-c", "import sys; sys.exit('no room')"]
     with pytest.raises(Unreachable, match="could not be started") as raised:
