@@ -151,7 +151,7 @@ TABLE: dict[str, Setting] = {
     ),
     "idle_minutes": Setting(
         number(0, 10_080),
-        "minutes without a request after which the model's memory is freed; 0: never",
+        "minutes without a request after which the model's memory is freed; 0, and with `in_process`: never",
     ),
     "in_process": Setting(
         FLAG,
