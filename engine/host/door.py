@@ -36,7 +36,12 @@ class Door:
 
         Another may have its place then.
         """
-        return self._found() == self._made
+        try:
+            return self._found() == self._made
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            return True  # as far as can be told now, when too many files are open perhaps
 
     def take_away(self) -> None:
         """Let nobody find it any more. The process's end closes it: the listener's own ``close`` would also
@@ -44,10 +49,7 @@ class Door:
         if sys.platform != "win32" and self.is_ours:
             Path(self._place.address).unlink(missing_ok=True)
 
-    def _found(self) -> tuple[bytes, int, int] | None:
-        try:
-            key = (self._place.folder / "key").read_bytes()
-            socket = None if sys.platform == "win32" else Path(self._place.address).stat()
-        except FileNotFoundError:
-            return None
+    def _found(self) -> tuple[bytes, int, int]:
+        key = (self._place.folder / "key").read_bytes()
+        socket = None if sys.platform == "win32" else Path(self._place.address).stat()
         return (key, socket.st_dev, socket.st_ino) if socket else (key, 0, 0)
