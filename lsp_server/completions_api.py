@@ -93,7 +93,6 @@ class CompletionsApi:
                     "line end."
                 )
             headers["Authorization"] = f"Bearer {key}"
-        self._loop = asyncio.new_event_loop()
         try:
             self._client = httpx.AsyncClient(
                 base_url=base,
@@ -107,6 +106,7 @@ class CompletionsApi:
                 "The address in server_url, or that of the proxy in the environment, cannot be used; mend "
                 "it, as in https://host:8000/v1."
             ) from None
+        self._loop = asyncio.new_event_loop()
 
     def close(self) -> None:
         self._loop.run_until_complete(self._client.aclose())
