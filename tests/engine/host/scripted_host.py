@@ -40,13 +40,13 @@ class HostedScript:
 
     weights, notice, eos_ids, max_context, load_seconds = "fp32", "", (END,), 4096, 0.5
     displaced = 0
+    threads: int | None = 0  # of all engines of the process
 
-    def __init__(self, folder: Path, device: str, loader: ScriptedLoader) -> None:
+    def __init__(self, folder: Path, device: str) -> None:
         self.name = folder.name
         self.device = device
         self.tokenizer = Tokenizer(folder / "tokenizer.json")
         self._folder = folder
-        self._loader = loader
         self._script = json.loads((folder / "script.json").read_text("utf-8"))
         self._guesses = ""
 
@@ -65,7 +65,7 @@ class HostedScript:
         fitting = [end for end in self._script["answers"] if (asked + begins_with).endswith(end)]
         answer = self._script["answers"][max(fitting, key=len)] if fitting else ""
         if answer == "THREADS":
-            answer = str(self._loader.threads)
+            answer = str(self.threads)
         if answer == "CRASH":
             raise RuntimeError(answer)
         if answer == "FULL" and self.device != "cpu":
@@ -91,13 +91,11 @@ class HostedScript:
 
 
 class ScriptedLoader:
-    threads: int | None = 0
-
     def key(self, asked: Open) -> Hashable:
         return asked.oracle, asked.device
 
     def use_threads(self, chosen: int | None) -> None:
-        self.threads = chosen
+        HostedScript.threads = chosen
 
     def load(self, asked: Open, on_progress: Callable[[float], None]) -> HostedScript:
         script = json.loads((Path(asked.oracle) / "script.json").read_text("utf-8"))
@@ -110,7 +108,7 @@ class ScriptedLoader:
         if script.get("load", "ok") != "ok":
             raise DraftlineError(script["load"])
         on_progress(1.0)
-        return HostedScript(Path(asked.oracle), asked.device, self)
+        return HostedScript(Path(asked.oracle), asked.device)
 
     def free(self) -> None:
         pass
