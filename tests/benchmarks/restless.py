@@ -20,6 +20,7 @@ from pygls.exceptions import JsonRpcException
 
 from tests.lsp_server.session import Session, inline_params
 
+READY = ("ready", "working")  # states in which a window has a model
 PATIENCE = 60.0  # seconds after which a request counts as not answered
 CANCELLED = types.LSPErrorCodes.RequestCancelled
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -55,12 +56,14 @@ class Text:
 @dataclass
 class Diary:
     """What came of it. wrong: what should not be, in words. told: when the user was told what, with times of
-    ``time.monotonic``. suggested: when there was a suggestion."""
+    ``time.monotonic``. suggested: when there was a suggestion. without: the seconds of each time in which a
+    window had no model."""
 
     counts: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
     told: list[tuple[float, str]] = field(default_factory=list)
     suggested: list[float] = field(default_factory=list)
+    without: list[float] = field(default_factory=list)
 
 
 class Restless:
@@ -74,7 +77,7 @@ class Restless:
         self._rng = rng
         self._diary = diary
         self._pending: set[asyncio.Task[list[types.InlineCompletionItem]]] = set()
-        self._heard = 0
+        self._without: float | None = time.monotonic()  # since when there is no model
         for uri in texts:
             self._open(uri)
         self._uri = rng.choice(list(texts))
@@ -110,10 +113,12 @@ class Restless:
         for uri in self._texts:
             await self.compare(uri)
         self._listen()
+        self._close_count()
 
     def abandon(self) -> None:
         """The server is dead: nobody waits for its answers."""
         self._listen()
+        self._close_count()
         for task in self._pending:
             task.cancel()
         self._diary.counts["lost with a server that was killed"] += len(self._pending)
@@ -220,11 +225,20 @@ class Restless:
         document = types.VersionedTextDocumentIdentifier(uri=self._uri, version=self._it.version)
         self._it.client.text_document_did_change(types.DidChangeTextDocumentParams(document, list(changes)))
 
+    def _close_count(self) -> None:
+        if self._without is not None:
+            self._diary.without.append(time.monotonic() - self._without)
+            self._without = None
+
     def _listen(self) -> None:
         """Note what the user was told since the last time: messages, and a status that is an error."""
         errors = [status["message"] for status in self._it.statuses if status["state"] == "error"]
         if self._it.statuses:
             self.state = self._it.statuses[-1]["state"]
+            if self.state in READY:
+                self._close_count()
+            elif self.state not in READY and self._without is None:
+                self._without = time.monotonic()
         said = [*self._it.messages, *errors]
         self._it.messages.clear()
         self._it.statuses.clear()

@@ -5,8 +5,9 @@ Their users do anything at random (see ``restless``). Windows are closed and ope
 window stays all the time. In the first half the host is killed and stopped as well, the second is one host's.
 
 The exit code is 1 if a request was not answered, a server had another text than its editor, the user was told
-an error that was none, no suggestion came any more after a host had ended, more than one host was left in the
-end, or a process that served for long grew by more than MOST_GROWTH after its first SETTLED requests.
+an error that was none, no suggestion came any more after a host had ended, a window had no model for
+more than MOST_WITHOUT, more than one host was left in the end, or a process that served for long
+grew by more than MOST_GROWTH after its first SETTLED requests.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import psutil
 
 from tests.benchmarks.editor import library_texts
 from tests.benchmarks.host import scratch_desk
-from tests.benchmarks.restless import Diary, Restless, Text
+from tests.benchmarks.restless import READY, Diary, Restless, Text
 from tests.engine.host.hosts import Desk, ended
 from tests.lsp_server.session import ROOT, session
 
@@ -37,6 +38,9 @@ CHARACTERS = 4000  # of each document at first
 SETTLED = 100  # requests, after which a process holds what it needs
 MOST_GROWTH = 20.0  # MB
 BETWEEN_TROUBLES = 20.0  # seconds: a host is started at most four times a minute
+MOST_WITHOUT = (
+    45.0  # seconds that a window may have no model: others load it, and one may be killed meanwhile
+)
 THINKING = 0.05  # seconds on average
 TRUE = ("has ended", "while it was loading")  # of hosts that were killed just before
 SERVER = ["-m", "tests.benchmarks.text_server"]
@@ -87,7 +91,7 @@ async def window(soak: Soak, number: int, folder: Path, texts: Sequence[str]) ->
             while soak.done < min(until, soak.requests):
                 await user.act()
                 soak.measure(part, it.process.pid)
-                if user.state in ("ready", "working"):  # loading is not growing
+                if user.state in READY:  # loading is not growing
                     soak.measure(HOST, soak.desk.process)
                 await asyncio.sleep(soak.rng.expovariate(1 / THINKING))
             if soak.done < soak.requests and soak.rng.random() < 0.5:
@@ -184,6 +188,10 @@ def verdict(soak: Soak) -> bool:
     print("seconds until there was a suggestion again:", *(f"{one:.1f}" if one else "never" for one in back))
     if None in back:
         diary.wrong.append("no suggestion came any more")
+    longest = max(diary.without)
+    print(f"seconds that a window had no model, at most: {longest:.1f}")
+    if longest > MOST_WITHOUT:
+        diary.wrong.append(f"a window had no model for {longest:.0f} s")
     wrong = [*diary.wrong, *(f"told: {message}" for message in untrue(diary.told, soak.ended))]
     print(f"the user was told {len(diary.told)} times of an error")
     for (part, process), samples in soak.memory.items():
