@@ -15,6 +15,10 @@ from model_setup.presets import Preset, default_preset, find_preset
 # Test processes share the cores: a thread that waits for the others must not keep one busy. Read when torch
 # is loaded, so it stands before anything that does.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+if _WORKERS := os.environ.get("PYTEST_XDIST_WORKER_COUNT"):
+    # A core each: a product on two threads takes as long as the one whose core another test has. What is
+    # started by a test has the same.
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // int(_WORKERS))))
 
 _USERS_HOME = os.environ.get("DRAFTLINE_HOME")
 

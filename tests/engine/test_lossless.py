@@ -27,8 +27,9 @@ from tests.benchmarks.prompts import decode, fim_prompts
 pytestmark = pytest.mark.slow
 
 PROMPTS = 10
-HUMANEVAL_TOKENS, FIM_TOKENS = 24, 16
-SEEDS, SAMPLED_TOKENS = 3, 16
+HUMANEVAL_TOKENS, FIM_TOKENS = 16, 12
+SEEDS, SAMPLED_TOKENS = 3, 12
+LARGEST_FILE = 8_000  # bytes: reading the prompts is most of what these tests take
 # Trees as large as they may get: the more rows, the more there is to go wrong
 CHEAP_ROWS = StepTimes((1, 16, 32), (1.0, 1.2, 1.6))
 
@@ -39,7 +40,7 @@ def folder(package: ModuleType) -> Path:
 
 @pytest.fixture(scope="module", autouse=True)
 def threads() -> None:
-    """As many as there are, instead of one for tiny models."""
+    """As many as this process may have, instead of one for tiny models."""
 
 
 @pytest.fixture(scope="module", params=["int8", "fp32"])
@@ -82,7 +83,8 @@ def test_standard_and_staged_texts_of_humaneval_are_plain_texts(engine: Engine):
 
 def test_standard_and_staged_texts_of_library_files_are_plain_texts(engine: Engine, tmp_path: Path):
     for module in Path(os.__file__).parent.glob("*.py"):
-        shutil.copy(module, tmp_path)
+        if module.stat().st_size < LARGEST_FILE:
+            shutil.copy(module, tmp_path)
     assert_nothing_is_lost(engine, fim_prompts(tmp_path, PROMPTS, engine), FIM_TOKENS)
 
 
