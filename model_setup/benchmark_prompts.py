@@ -17,8 +17,8 @@ from engine.tokenizer import Tokenizer
 from model_setup.corpus import SourceText
 
 # As the language server writes them (lsp_server/prompt.py), on lines where the middle begins with the line.
-PREFIX_TOKENS = 768
-SUFFIX_TOKENS = 256
+PREFIX_TOKENS = 1152
+SUFFIX_TOKENS = 384
 CHARACTERS_PER_TOKEN = 3
 EVERY_LINES = 8
 

@@ -193,7 +193,7 @@ def test_shares_are_in_proportion_up_to_what_each_can_use():
 def test_the_shares_never_exceed_the_budget_nor_what_a_step_can_use(wants, budget):
     steps = [step(str(place), want, most=want * factor) for place, (want, factor) in enumerate(wants)]
     given_seconds = shares(steps, budget)
-    assert sum(given_seconds.values()) <= budget * (1 + 1e-9)
+    assert sum(given_seconds.values()) <= budget * (1 + 1e-9) + 1e-9  # a budget may be next to nothing
     assert all(given_seconds[one.name] <= one.most * (1 + 1e-9) for one in steps)
     if sum(one.most for one in steps) > budget:
         assert sum(given_seconds.values()) == pytest.approx(budget)
