@@ -81,7 +81,7 @@ async def test_a_file_of_16_000_lines_costs_the_model_what_a_short_one_does(tmp_
             it.edit((count // 2, 0), (count // 2, 0), "value = \n", f"file:///{count}.py")
             (item,) = await it.inline(count // 2, 8, f"file:///{count}.py")
             lengths.append(int(item.insert_text))
-    # not equal: a prompt's first line goes by steps, and the first prompt of all by a guess of the time it takes
+    # not equal: where a prompt begins goes by steps, and how long the first one is by a guess of the pace
     assert 0 < lengths[1] < 2 * lengths[0]
 
 
