@@ -136,34 +136,23 @@ def _apart(arguments: Sequence[str], folder: Path, errors: BinaryIO) -> subproce
     environment = dict(os.environ)
     if home := environment.get("DRAFTLINE_HOME"):
         environment["DRAFTLINE_HOME"] = str(Path(home).absolute())  # the host works in another folder
-    if sys.platform != "win32":
+
+    def start(session: bool = False, flags: int = 0) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             arguments,
             cwd=folder,
             stdin=_NULL,
             stdout=_NULL,
             stderr=errors,
-            start_new_session=True,
-            env=environment,
-        )
-    flags = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
-    try:
-        return subprocess.Popen(
-            arguments,
-            cwd=folder,
-            stdin=_NULL,
-            stdout=_NULL,
-            stderr=errors,
-            creationflags=flags | subprocess.CREATE_BREAKAWAY_FROM_JOB,
-            env=environment,
-        )
-    except OSError:  # the editor's job lets nobody go, so the host will end with it
-        return subprocess.Popen(
-            arguments,
-            cwd=folder,
-            stdin=_NULL,
-            stdout=_NULL,
-            stderr=errors,
+            start_new_session=session,
             creationflags=flags,
             env=environment,
         )
+
+    if sys.platform != "win32":
+        return start(session=True)
+    flags = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
+    try:
+        return start(flags=flags | subprocess.CREATE_BREAKAWAY_FROM_JOB)
+    except OSError:  # the editor's job lets nobody go, so the host will end with it
+        return start(flags=flags)
