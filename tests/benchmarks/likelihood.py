@@ -7,9 +7,10 @@ Told is the negative logarithm of the probability of what is missing up to its l
 many places the model would have written just that by itself (``hits``, with the line's end behind it). The
 characters left of the cursor that ours lets the model write anew are among what it has to write there.
 
-Below the means stands by how much each layout is ahead of the usual one on the same cursors, with the middle
-95 % of 10,000 bootstrap samples of them; less is better. With --output every pass is added to FILE, and a run
-that was stopped goes on.
+Beside the means stands by how many nats less than in the usual prompt that is on the same cursors, with the
+middle 95 % of 10,000 bootstrap samples of them: above 0 the model doubts less. The budgets are tokens before
+the cursor, behind it and of other files. With --output every pass is added to FILE, and a run that was stopped
+goes on.
 """
 
 from __future__ import annotations

@@ -113,12 +113,12 @@ class Restless:
         for uri in self._texts:
             await self.compare(uri)
         self._listen()
-        self._close_count()
+        self._waited()
 
     def abandon(self) -> None:
         """The server is dead: nobody waits for its answers."""
         self._listen()
-        self._close_count()
+        self._waited()
         for task in self._pending:
             task.cancel()
         self._diary.counts["lost with a server that was killed"] += len(self._pending)
@@ -225,7 +225,8 @@ class Restless:
         document = types.VersionedTextDocumentIdentifier(uri=self._uri, version=self._it.version)
         self._it.client.text_document_did_change(types.DidChangeTextDocumentParams(document, list(changes)))
 
-    def _close_count(self) -> None:
+    def _waited(self) -> None:
+        """Note how long there was no model, if there was none until now."""
         if self._without is not None:
             self._diary.without.append(time.monotonic() - self._without)
             self._without = None
@@ -236,8 +237,8 @@ class Restless:
         if self._it.statuses:
             self.state = self._it.statuses[-1]["state"]
             if self.state in READY:
-                self._close_count()
-            elif self.state not in READY and self._without is None:
+                self._waited()
+            elif self._without is None:
                 self._without = time.monotonic()
         said = [*self._it.messages, *errors]
         self._it.messages.clear()

@@ -5,9 +5,9 @@ Their users do anything at random (see ``restless``). Windows are closed and ope
 window stays all the time. In the first half the host is killed and stopped as well, the second is one host's.
 
 The exit code is 1 if a request was not answered, a server had another text than its editor, the user was told
-an error that was none, no suggestion came any more after a host had ended, a window had no model for
-more than MOST_WITHOUT, more than one host was left in the end, or a process that served for long
-grew by more than MOST_GROWTH after its first SETTLED requests.
+an error that was none, no suggestion came any more after a host had ended, a window had no model for longer
+than MOST_WITHOUT, more than one host was left in the end, or a process that served for long grew by more than
+MOST_GROWTH after its first SETTLED requests.
 """
 
 from __future__ import annotations
@@ -38,9 +38,7 @@ CHARACTERS = 4000  # of each document at first
 SETTLED = 100  # requests, after which a process holds what it needs
 MOST_GROWTH = 20.0  # MB
 BETWEEN_TROUBLES = 20.0  # seconds: a host is started at most four times a minute
-MOST_WITHOUT = (
-    45.0  # seconds that a window may have no model: others load it, and one may be killed meanwhile
-)
+MOST_WITHOUT = 45.0  # seconds without a model: loading takes some, and a host may be killed meanwhile
 THINKING = 0.05  # seconds on average
 TRUE = ("has ended", "while it was loading")  # of hosts that were killed just before
 SERVER = ["-m", "tests.benchmarks.text_server"]
