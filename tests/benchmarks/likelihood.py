@@ -9,8 +9,8 @@ characters left of the cursor that ours lets the model write anew are among what
 
 Beside the means stands by how many nats less than in the usual prompt that is on the same cursors, with the
 middle 95 % of 10,000 bootstrap samples of them: above 0 the model doubts less. The budgets are tokens before
-the cursor, behind it and of other files. With --output every pass is added to FILE, and a run that was stopped
-goes on.
+the cursor, behind it and of other files. With --output every pass is added to FILE, and a run that was
+stopped goes on.
 """
 
 from __future__ import annotations
