@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -41,7 +42,7 @@ def assemble(
     if family.positions is not None:
         positions = tensors.get(f"{family.positions}.weight", config.max_positions, config.hidden)
     layers = []
-    with ThreadPoolExecutor(torch.get_num_threads()) as pool:  # packing a matrix keeps only one core busy
+    with _core_each() as pool:
         # the largest first; rows that pad the vocabulary stand for no token and could only win by accident
         head = pool.submit(parts.product, [matrix[:tokens]], None, 1 / config.logits_divisor)
         for built in pool.map(parts.layer, range(config.layers)):
@@ -53,6 +54,19 @@ def assemble(
         on_progress(1.0)
     final_norm = parts.norm(family.final_norm)
     return Transformer(config, embedding, positions, layers, final_norm, head.result(), trimmed)
+
+
+@contextmanager
+def _core_each() -> Iterator[ThreadPoolExecutor]:
+    """As many threads as PyTorch may use, each with one: packing a matrix keeps only one core busy, and what
+    more of them do together leaves them waiting for one another."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # what new threads begin with
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            yield pool
+    finally:
+        torch.set_num_threads(threads)
 
 
 class _Parts:

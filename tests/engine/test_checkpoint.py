@@ -6,6 +6,7 @@ import json
 import pickle
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,13 @@ def test_progress_rises_to_the_whole(sound: Path):
     load_checkpoint(sound, "fp32", seen.append)
     assert seen == sorted(seen)
     assert 0 < seen[0] < seen[-1] == 1.0
+
+
+def test_loading_leaves_the_number_of_threads_as_it_was(model: Path, set_threads):
+    set_threads(2)
+    load_checkpoint(model, "int8")
+    with ThreadPoolExecutor(1) as pool:
+        assert [torch.get_num_threads(), pool.submit(torch.get_num_threads).result()] == [2, 2]
 
 
 def test_sharded_safetensors_are_one_model(sound: Path, model: Path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from unittest import mock
 
 import pytest
 import torch
@@ -85,6 +86,18 @@ def test_the_largest_numbers_do_not_saturate(kind, width):
     signs = torch.tensor([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]]).repeat(1, (width + 1) // 2)
     x, weight = signs[:, :width] * LEVELS, signs[:, :width] * 127
     assert_exact(kind(weight, None)(x), x, weight)
+
+
+@pytest.mark.parametrize("kind", [Int8Linear])
+@settings(max_examples=50)
+@given(seed=st.integers(0, 2**32), outs=st.integers(2, 40), at_once=st.integers(1, 40))
+def test_a_matrix_packed_in_pieces_gives_what_it_gives_as_a_whole(kind, seed, outs, at_once):
+    generator = torch.Generator().manual_seed(seed)
+    x, weight = torch.randn(5, 64, generator=generator), torch.randn(outs, 64, generator=generator)
+    bias = torch.randn(outs, generator=generator)
+    with mock.patch("engine.linear_packed._MOST_AT_ONCE", at_once):
+        in_pieces = kind(weight, bias)
+    assert torch.equal(in_pieces(x), kind(weight, bias)(x))
 
 
 @pytest.mark.parametrize("kind", INT8S)
