@@ -132,7 +132,7 @@ def _described(host: Standing) -> str:
         f"  {model.name} on {model.device}, weights {model.weights}: {model.clients} windows, "
         f"not used for {_span(model.idle_seconds)}"
         for model in host.models
-    ]
+    ] or ["  no model is loaded just now"]
     if host.tokens and host.seconds:
         lines.append(
             f"  in the last hour {host.requests} requests, {host.tokens} tokens at "

@@ -27,9 +27,17 @@ if TYPE_CHECKING:
 
 LOG = "engine.log"
 
+logger = logging.getLogger(__name__)
+
 
 class ModelLoader:
-    """Real models; PyTorch is imported when the first is asked for."""
+    """Real models."""
+
+    def prepare(self) -> None:
+        try:
+            import engine.engine  # noqa: F401 -- with PyTorch, which takes two seconds
+        except Exception:
+            logger.exception("what every load needs is not there")  # and told by the first load
 
     def key(self, asked: Open) -> Hashable:
         from engine.placement import placements

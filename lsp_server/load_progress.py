@@ -1,7 +1,7 @@
 """Loading the model, with its progress shown where the client can; and loading it anew when it is gone.
 
-When the host leaves because nobody has used the model, we let it, and the next request brings it back. When
-it dies, we have it started again at once.
+When the host leaves because nobody has used the model, we have another wait without one, and the next request
+loads it. When it dies, we have it started again at once.
 """
 
 from __future__ import annotations
@@ -41,6 +41,9 @@ def load(ls: DraftlineServer) -> Coroutine[Any, Any, None]:
 
     def loaded() -> None:
         logger.info("the model is %s %s", ls.engine.state, ls.engine.failure)
+        if ls.spare:
+            ls.spare.close()
+            ls.spare = None
         if ls.engine.failure:
             ls.tell(ls.engine.failure)
         elif ls.engine.worker and (notice := ls.engine.worker.writer.notice):
@@ -74,6 +77,8 @@ def _left(ls: DraftlineServer, engine: RemoteEngine, reason: Reason) -> None:
         ls.completions.start(load(ls))
     else:
         ls.engine.sleep()
+        if reason == "idle" and ls.spare is None:
+            ls.spare = engine.spare()
     tell_status(ls)
 
 

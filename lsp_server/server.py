@@ -15,6 +15,7 @@ from pygls.lsp.server import LanguageServer
 
 from engine.errors import DraftlineError, OutOfMemory
 from engine.host.remote import Left
+from engine.host.spare import Spare
 from lsp_server import configuration, inquiries
 from lsp_server.asked import Asked
 from lsp_server.completer import Completer
@@ -69,6 +70,7 @@ class DraftlineServer(LanguageServer):
             self.engine, self._failed, partial(configuration.wanted, self), partial(tell_status, self)
         )
         self.outcomes = Outcomes()
+        self.spare: Spare | None = None  # while the model is unloaded
         self.loads = itertools.count()
         self.percent = 0  # of the model that are loaded
         self.tells_status = False

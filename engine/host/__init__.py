@@ -4,10 +4,10 @@ A language server does not load a model. It connects to the user's host, over a 
 open, and asks for one: the first to ask starts the host, and the host loads each model once, whoever asks.
 It outlives the editor that started it.
 
-**Memory.** A model that nobody has used for its idle minutes is unloaded, and a host without a model leaves:
-only the end of a process gives all memory back, PyTorch's own (over 200 MB) and what CUDA holds on a GPU
-included. The clients are told, and the next keystroke starts a new one. It also leaves when the last client
-has been gone for a while.
+**Memory.** A model that nobody has used for its idle minutes is unloaded, and a host whose last one that was
+leaves: only the end of a process gives all memory back, what CUDA holds on a GPU included. The clients are
+told, and start another that waits, with PyTorch up (some 230 MB) but nothing on a GPU, so that the next
+keystroke has the model some seconds sooner. Any host leaves when the last client has been gone for a while.
 
 **Several models.** What tells models apart is the oracle, the device and the weights; windows that ask for
 the same share them. Others are loaded beside them, and each is unloaded when it is idle. Drafts and trigram
@@ -25,6 +25,6 @@ ten minutes, or until its files change.
 
 The files, from the bottom up: ``wire`` (messages), ``line`` (a connection), ``place`` (folder, key, address,
 locks), ``door`` (the socket), ``schedule`` (whose turn it is), ``shelf`` (loaded models), ``tally``
-(figures), ``client`` (one of them) and ``process`` (the host); ``start`` (reaching or starting it) and
-``remote`` (an engine there, as `engine.face.EngineFace`).
+(figures), ``client`` (one of them) and ``process`` (the host); ``start`` (reaching or starting it),
+``spare`` (one that waits) and ``remote`` (an engine there, as `engine.face.EngineFace`).
 """

@@ -47,6 +47,7 @@ class Host:
         self._version = version
         self._linger = linger
         self._schedule = Schedule()
+        self._loader = loader
         self._shelf = Shelf(place, loader)
         self._tally = Tally()
         self._clients: set[Client] = set()
@@ -66,6 +67,7 @@ class Host:
             self._place.write("host", {"process": os.getpid(), "version": self._version})
             door = Door(self._place, MOST_CLIENTS)
             threading.Thread(target=self._accept, args=(door,), name="door", daemon=True).start()
+            self._loader.prepare()
             while self._leaving is None:
                 job = self._schedule.next(self._seconds_left())
                 if job is not None:

@@ -21,6 +21,7 @@ from engine.errors import DraftlineError, OutOfMemory
 from engine.host import wire
 from engine.host.line import Gone, Line
 from engine.host.place import Place
+from engine.host.spare import Spare
 from engine.host.start import Unreachable, reach
 from engine.kept import State, state_of
 from engine.process_memory import give_back
@@ -66,7 +67,8 @@ def open_engine(
     for _ in range(_ATTEMPTS):
         line = reach(place, command)
         try:
-            return RemoteEngine(line, _opened(line, asked, on_progress or (lambda fraction: None)))
+            opened = _opened(line, asked, on_progress or (lambda fraction: None))
+            return RemoteEngine(line, opened, functools.partial(Spare, place, command))
         except Left as left:
             logger.warning("the host left while it was asked for a model: %s", left.reason)
             line.close()
@@ -110,8 +112,8 @@ def _tokenizer(path: Path, state: State) -> Tokenizer:
 class RemoteEngine:
     """An `engine.face.EngineFace`. Use ``generate`` from one thread at a time."""
 
-    def __init__(self, line: Line, opened: wire.Opened) -> None:
-        """line: on which the host has said ``opened``.
+    def __init__(self, line: Line, opened: wire.Opened, spare: Callable[[], Spare]) -> None:
+        """line: on which the host has said ``opened``. spare: has another wait once this one has left.
 
         Raises:
             DraftlineError: the tokenizer cannot be read.
@@ -124,6 +126,7 @@ class RemoteEngine:
         self.notice = opened.notice
         self.load_seconds = opened.load_seconds
         self.fingerprint = opened.fingerprint
+        self.spare = spare
         self.displaced = 0
         self.guesses: Callable[[], Guesses] = Guesses
         """Asked before each request, so that what was made meanwhile is used."""

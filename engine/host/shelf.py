@@ -29,6 +29,9 @@ class HostedEngine(EngineFace, Protocol):
 class Loader(Protocol):
     """How the host comes by engines; its methods are called on the engine's thread."""
 
+    def prepare(self) -> None:
+        """Do now what the first load needs, whatever it loads; called once."""
+
     def key(self, asked: Open) -> Hashable:
         """What tells engines apart: requests with equal keys share one.
 

@@ -91,6 +91,9 @@ class HostedScript:
 
 
 class ScriptedLoader:
+    def prepare(self) -> None:
+        pass
+
     def key(self, asked: Open) -> Hashable:
         return asked.oracle, asked.device
 
