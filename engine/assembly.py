@@ -12,6 +12,7 @@ from torch import Tensor
 from engine.config import Config
 from engine.families import HEAD
 from engine.linear import Linear, LinearKind
+from engine.linear_packed import Int8Linear
 from engine.model_files import Tensors
 from engine.norms import Norm, head_norm, layer_norm, rms_norm
 from engine.rotary import pair_up
@@ -42,7 +43,7 @@ def assemble(
     if family.positions is not None:
         positions = tensors.get(f"{family.positions}.weight", config.max_positions, config.hidden)
     layers = []
-    with _core_each() as pool:
+    with _core_each(kind) as pool:
         # the largest first; rows that pad the vocabulary stand for no token and could only win by accident
         head = pool.submit(parts.product, [matrix[:tokens]], None, 1 / config.logits_divisor)
         for built in pool.map(parts.layer, range(config.layers)):
@@ -57,11 +58,15 @@ def assemble(
 
 
 @contextmanager
-def _core_each() -> Iterator[ThreadPoolExecutor]:
-    """As many threads as PyTorch may use, each with one: packing a matrix keeps only one core busy, and what
-    more of them do together leaves them waiting for one another."""
+def _core_each(kind: LinearKind) -> Iterator[ThreadPoolExecutor]:
+    """As many threads as PyTorch may use: packing a matrix keeps only one core busy.
+
+    Those that pack int8 have one each, as what they do together leaves them waiting for one another. Floats
+    are packed for as many threads as there are then.
+    """
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # what new threads begin with
+    if kind is Int8Linear:
+        torch.set_num_threads(1)  # what new threads begin with
     try:
         with ThreadPoolExecutor(threads) as pool:
             yield pool

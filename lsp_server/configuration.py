@@ -19,7 +19,7 @@ from pygls.uris import to_fs_path
 from lsp_server.context import ContextSource
 from lsp_server.exclusions import Exclusions
 from lsp_server.hosted import remote_engine
-from lsp_server.load_progress import load, wake
+from lsp_server.load_progress import drop_spare, load, wake
 from lsp_server.prompt_budget import Budget
 from lsp_server.settings import Settings
 from lsp_server.status import tell_status
@@ -117,6 +117,8 @@ def use(ls: DraftlineServer, settings: Settings) -> None:
     if settings.enabled and (ls.engine.state == "new" or not settings.loads_like(ls.loaded) or other_idle):
         ls.loaded = settings
         ls.completions.start(load(ls))
+    if not settings.enabled:
+        drop_spare(ls)
     tell_status(ls)
 
 

@@ -41,9 +41,7 @@ def load(ls: DraftlineServer) -> Coroutine[Any, Any, None]:
 
     def loaded() -> None:
         logger.info("the model is %s %s", ls.engine.state, ls.engine.failure)
-        if ls.spare:
-            ls.spare.close()
-            ls.spare = None
+        drop_spare(ls)
         if ls.engine.failure:
             ls.tell(ls.engine.failure)
         elif ls.engine.worker and (notice := ls.engine.worker.writer.notice):
@@ -69,6 +67,13 @@ def wake(ls: DraftlineServer) -> None:
         tell_status(ls)
 
 
+def drop_spare(ls: DraftlineServer) -> None:
+    """Its model is there, or is not wanted."""
+    if ls.spare:
+        ls.spare.close()
+        ls.spare = None
+
+
 def _left(ls: DraftlineServer, engine: RemoteEngine, reason: Reason) -> None:
     if remote_engine(ls.engine.worker) is not engine or ls.engine.state != "ready":
         return  # we have given it up
@@ -77,7 +82,7 @@ def _left(ls: DraftlineServer, engine: RemoteEngine, reason: Reason) -> None:
         ls.completions.start(load(ls))
     else:
         ls.engine.sleep()
-        if reason == "idle" and ls.spare is None:
+        if reason == "idle" and ls.settings.enabled and ls.spare is None:
             ls.spare = engine.spare()
     tell_status(ls)
 

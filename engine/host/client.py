@@ -38,7 +38,7 @@ class Client:
             self.line.hang_up()
 
     def end(self) -> None:
-        """Once it has taken what was said so far, or does not."""
+        """Once it has taken what was said so far, or does not. May be called again."""
         with contextlib.suppress(queue.Full):
             self._unsent.put_nowait(None)
         self._sender.join(_FAREWELL)

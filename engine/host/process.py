@@ -26,8 +26,9 @@ from engine.request import CancelToken
 
 LINGER = 300.0  # seconds after the last client has gone
 LOOK = 10.0  # seconds between looks whether clients still find us
-MOST_CLIENTS = 64
+MOST_CLIENTS = 128  # two of a window, for a moment, when it wants its model again
 MOST_JOBS = 16  # of one client that have not ended
+_SETTLED = 0.5  # seconds without a job, after which it is time to get ready for one
 _WAIT_FOR_LOCK = 5.0  # seconds: a host that is leaving takes a moment
 _LAST_SECONDS = 5.0  # for what is under way when the host is stopped
 _ERROR = "A suggestion failed because of an error in draftline; see the log file of its engine."
@@ -53,6 +54,8 @@ class Host:
         self._clients: set[Client] = set()
         self._lock = threading.Lock()  # of the clients
         self._began = self._alone_since = time.monotonic()
+        self._prepared = False
+        self._emptied: float | None = None  # when the last model of several was dropped
         self._leaving: wire.Reason | None = None
 
     def run(self) -> int:
@@ -67,11 +70,13 @@ class Host:
             self._place.write("host", {"process": os.getpid(), "version": self._version})
             door = Door(self._place, MOST_CLIENTS)
             threading.Thread(target=self._accept, args=(door,), name="door", daemon=True).start()
-            self._loader.prepare()
             while self._leaving is None:
                 job = self._schedule.next(self._seconds_left())
                 if job is not None:
                     job.run(job.cancel)
+                elif not self._prepared:
+                    self._prepared = True
+                    self._loader.prepare()
                 self._unload_idle()
                 if not door.is_ours:
                     logger.warning("nobody finds this host any more: its folder, key or socket was deleted")
@@ -140,6 +145,7 @@ class Host:
             logger.warning("a client that said what it may not was dropped: %s", error)
         finally:
             self._forget(client)
+            client.end()
             line.close()
 
     def _heard(self, client: Client, message: wire.ToHost) -> None:
@@ -173,6 +179,7 @@ class Host:
             self._clients.discard(client)
             if client.model:
                 client.model.users.discard(client)
+                client.model.left = time.monotonic()
             if not self._clients:
                 self._alone_since = time.monotonic()
         self._schedule.wake()
@@ -233,9 +240,19 @@ class Host:
         client.in_cache = True
 
     def _seconds_left(self) -> float:
-        """Until the next thing is to be given up, if nothing happens."""
-        ends = [self._lonely_until(), *(model.ends for model in self._shelf.models)]
-        return min(max(0.0, min(ends) - time.monotonic()), LOOK)
+        """Until the next thing is to be given up, or got ready, if nothing happens."""
+        ends = [self._lonely_until(), self._empty_until(), *map(self._ends, self._shelf.models)]
+        return min(max(0.0, min(ends) - time.monotonic()), LOOK if self._prepared else _SETTLED)
+
+    def _ends(self, model: Shelved) -> float:
+        """When a model is to be unloaded: clients that have none, or another, do not keep it."""
+        return model.ends if model.users else min(model.ends, model.left + self._linger)
+
+    def _empty_until(self) -> float:
+        """When this process, which has had models and has none, is to make room for one that had none."""
+        if self._emptied is None or self._shelf.models or self._somebody_waits():
+            return math.inf
+        return self._emptied + self._linger
 
     def _lonely_until(self) -> float:
         with self._lock:
@@ -243,8 +260,10 @@ class Host:
 
     def _unload_idle(self) -> None:
         for model in self._shelf.models:
-            if model.ends <= time.monotonic():
+            if self._ends(model) <= time.monotonic():
                 self._unload(model)
+        if self._empty_until() <= time.monotonic():
+            self._leaving = self._leaving or "idle"
         if self._leaving is None and self._lonely_until() <= time.monotonic():
             self._leaving = "alone"
 
@@ -257,6 +276,7 @@ class Host:
             client.say(wire.Leaving("idle"))
             client.end()
         self._shelf.drop(model)
+        self._emptied = time.monotonic()
 
     def _somebody_waits(self) -> bool:
         """Whether another model is asked for."""

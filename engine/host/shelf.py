@@ -53,8 +53,8 @@ class Loader(Protocol):
 class Shelved:
     """An engine in memory, and what its clients are told of it.
 
-    used: when the last request ended, a time of ``time.monotonic``. users: clients. full: the GPU's memory
-    was too small for a request, so it goes as soon as nobody uses it.
+    used: when the last request ended, a time of ``time.monotonic``. users: clients. left: when the last of
+    them has gone. full: the GPU's memory was too small for a request, so it goes as soon as nobody uses it.
     """
 
     key: Hashable
@@ -63,6 +63,7 @@ class Shelved:
     idle_seconds: float
     used: float = field(default_factory=time.monotonic)
     users: set[object] = field(default_factory=set)
+    left: float = field(default_factory=time.monotonic)
     full: bool = False
 
     @property

@@ -5,7 +5,8 @@
 FOLDER holds Python files that the trigram table has not seen. --gguf: a file of the default model, which
 both llama.cpp (`pip install '.[bench]'`) and ours run; without it llama.cpp is left out. Nothing else should
 run meanwhile. A / B is minimum / median over repetitions, a ratio of texts is one of sums; what is compared
-takes turns. Prompts are read before decoding is timed, and all write equally many tokens, greedily.
+takes turns. Prompts are read before decoding is timed, and all write equally many tokens, greedily. What
+"at most" says is what `limits` makes of this machine in the same run.
 """
 
 from __future__ import annotations
@@ -31,8 +32,10 @@ from engine.reader import Reader
 from engine.request import CancelToken
 from engine.step_times import processor
 from engine.trace import Trace
+from engine.transformer import Transformer
 from model_setup.benchmark_prompts import Prompt, humaneval_prompts
 from model_setup.store import general_trigram_path, installed_model, resolve_model, step_times_path
+from tests.benchmarks.limits import bytes_a_second, products_a_second, seconds_of_products
 from tests.benchmarks.peers import Peer, llama_cpp, transformers_generate
 from tests.benchmarks.prompts import decode, fim_prompts
 
@@ -73,6 +76,10 @@ class Ours:
         self.engine: Engine = load(model, weights=weights, step_times=step_times_path())
         self.table = general_trigram_path(self.engine.tokenizer.fingerprint)
         self.engine.use_table(self.table)
+
+    @property
+    def model(self) -> Transformer:
+        return self.engine._oracle._reader.transformer
 
     def decode(self, prompt: Prompt, params: SamplingParams, tokens: int) -> Trace:
         trace = Trace()
@@ -117,9 +124,10 @@ class Ours:
         return rates
 
 
-def ratio(plain: Sequence[Trace], staged: Sequence[Trace]) -> float:
-    """Of all tokens over all seconds."""
-    return _rate(staged) / _rate(plain)
+def _ratio(plain: Sequence[Trace], staged: Sequence[Trace]) -> str:
+    """Of all tokens over all seconds; and what it would be if no guess cost anything."""
+    tokens, cycles = (sum(getattr(trace, name) for trace in staged) for name in ("tokens", "cycles"))
+    return f"{_rate(staged) / _rate(plain):.2f}, at most {tokens / cycles:.2f}"
 
 
 def _rate(traces: Sequence[Trace]) -> float:
@@ -132,11 +140,15 @@ def int8_rows(ours: Ours, fim: Sequence[Prompt], tokens: int) -> None:
     for text in (100, 500):
         seconds = ours.passes((1, 8), text)
         row(f"8 rows / 1 row, int8, {text} positions", "1.25", _of_rows(seconds, 8))
+    one, eight = (seconds_of_products(ours.model, rows) for rows in (1, 8))
+    row("the products alone, 8 rows / 1 row, int8", "", f"{eight / one:.2f} ({_ms(eight)} and {_ms(one)} ms)")
     plain, staged = ours.plain_and_staged(fim, tokens)
-    row("FIM, staged / plain, int8", "2.2", f"{ratio(plain, staged):.2f} ({_rate(staged):.1f} tok/s)")
+    row("FIM, staged / plain, int8", "2.2", f"{_ratio(plain, staged)} ({_rate(staged):.1f} tok/s)")
     rest = [1e3 * (trace.seconds - trace.spent["oracle"].seconds) / trace.cycles for trace in staged]
     row("all but the model's passes, ms a cycle", "1", low_middle(rest))
-    row("prefill of 512 tokens, int8, tok/s", "400", low_middle(ours.prefill(512)))
+    measured = low_middle(ours.prefill(512))
+    at_most = products_a_second() / (ours.model.traffic(1, 0, head=False)[1] / 2)
+    row("prefill of 512 tokens, int8, tok/s", "400", f"{measured}, at most {at_most:.0f}")
 
 
 def fp32_rows(ours: Ours, fim: Sequence[Prompt], humaneval: Sequence[Prompt], tokens: int) -> None:
@@ -145,8 +157,8 @@ def fp32_rows(ours: Ours, fim: Sequence[Prompt], humaneval: Sequence[Prompt], to
     seconds = ours.passes((1, 8, 16), 100)
     row("8 rows / 1 row, fp32", "1.0", _of_rows(seconds, 8))
     row("16 rows / 1 row, fp32", "1.3", _of_rows(seconds, 16))
-    row("FIM, staged / plain, fp32", "3.16", f"{ratio(*ours.plain_and_staged(fim, tokens)):.2f}")
-    row("HumanEval, staged / plain, fp32", "2.0", f"{ratio(*ours.plain_and_staged(humaneval, tokens)):.2f}")
+    row("FIM, staged / plain, fp32", "3.16", _ratio(*ours.plain_and_staged(fim, tokens)))
+    row("HumanEval, staged / plain, fp32", "2.0", _ratio(*ours.plain_and_staged(humaneval, tokens)))
 
 
 def _steps(ours: Ours) -> str:
@@ -156,7 +168,12 @@ def _steps(ours: Ours) -> str:
 
 def _short_context(ours: Ours, tokens: int, times: int) -> str:
     rates = [_rate([ours.decode(_short(ours), PLAIN, tokens)]) for _ in range(times)]
-    return f"{statistics.median(rates):.1f} (best {max(rates):.1f})"
+    at_most = bytes_a_second() / ours.model.traffic(1, 0, head=True)[0]
+    return f"{statistics.median(rates):.1f} (best {max(rates):.1f}), at most {at_most:.1f}"
+
+
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:.1f}"
 
 
 def _short(ours: Ours) -> Prompt:
@@ -178,7 +195,9 @@ def llama_cpp_rows(gguf: Path, fim: Sequence[Prompt], tokens: int) -> None:
         with llama_cpp(gguf, guesses) as peer:
             if not guesses:
                 measured = against(peer, ours, [_short(ours)] * 5, 32, PLAIN)
-                row(f"short context, plain int8 / {name}, same GGUF", "1", measured)
+                weights = ours.model.traffic(1, 0, head=True)[1] / 2
+                bits = f"; {8 * gguf.stat().st_size / weights:.1f} bits a weight there, 8 here"
+                row(f"short context, plain int8 / {name}, same GGUF", "1", measured + bits)
             row(f"FIM, staged int8 / {name}, same GGUF", "1.7", against(peer, ours, fim, tokens))
 
 

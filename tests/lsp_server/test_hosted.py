@@ -114,6 +114,25 @@ async def test_a_model_that_nobody_uses_is_unloaded_and_the_next_keystroke_bring
 
 
 @live
+async def test_no_host_waits_where_suggestions_are_off(desk):
+    model = desk.model(answers={"a": "one"})
+    chosen = {"model": str(model), "idleMinutes": 0.005}
+    async with session(desk.home, command=SERVER, configuration=chosen) as it:
+        it.open("a")
+        await until(lambda: desk.process not in (None, *loads(model)))
+        it.set(**chosen, enabled=False)
+        await until(lambda: desk.process is None)
+        it.set(**chosen, enabled=True)
+        await suggested(it, 1, "one")
+        it.set(**chosen, enabled=False)
+        while await state(it) != "off":
+            await asyncio.sleep(0.05)
+        await until(lambda: desk.process is None)
+        await asyncio.sleep(0.5)
+        assert desk.process is None
+
+
+@live
 async def test_another_idle_time_counts_at_once(desk):
     model = desk.model(answers={"a": "one"})
     chosen = {"model": str(model)}

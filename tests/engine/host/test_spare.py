@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from engine.errors import DraftlineError
 from engine.host import wire
 from engine.host.spare import Spare
 from engine.host.start import reach
@@ -72,3 +73,38 @@ def test_one_that_is_needed_no_more_before_it_is_there_leaves(desk):
     Spare(desk.place, desk.command).close()
     time.sleep(LINGER)
     until(lambda: desk.process is None)
+
+
+def test_it_does_not_keep_a_model_whose_windows_have_gone(desk):
+    engine = desk.open(desk.model(), idle=60)
+    process = desk.process
+    spare = Spare(desk.place, desk.command)
+    engine.close()
+    until(lambda: not psutil.pid_exists(process))
+    until(lambda: desk.process)  # the spare's own
+    spare.close()
+
+
+def test_a_host_that_has_dropped_its_models_makes_room_for_one_that_had_none(desk):
+    """One is idle while another is being loaded, which fails."""
+    idle, refused = desk.model("idle"), desk.model("refused", load_seconds=4 * LINGER, load="It is damaged.")
+    engine = desk.open(idle, idle=LINGER)
+    process = desk.process
+    spare = Spare(desk.place, desk.command)
+    with pytest.raises(DraftlineError, match="damaged"):
+        desk.open(refused)
+    until(lambda: desk.process not in (None, process))
+    spare.close()
+    engine.close()
+
+
+def test_those_that_came_and_went_leave_nothing_in_the_host(desk):
+    engine = desk.open(desk.model(answers={"a": "1"}))
+    host = psutil.Process(desk.process)
+    reach(desk.place, desk.command).hang_up()
+    time.sleep(LINGER)
+    before = host.num_threads()
+    for _ in range(5):
+        reach(desk.place, desk.command).hang_up()
+    until(lambda: host.num_threads() <= before)
+    assert text(engine, "a") == "1"
