@@ -20,7 +20,7 @@ from engine.healing import Healing, TokenIndex
 from engine.kept import Kept
 from engine.ngram import NgramTable
 from engine.placement import Placement, is_out_of_memory, placements
-from engine.process_memory import settle_in_background
+from engine.process_memory import Settling
 from engine.reader import Reader
 from engine.request import APPROXIMATIONS, ApproximationName, CancelToken, Cycle, Guessers, SamplingParams
 from engine.sampling import Sampler
@@ -67,7 +67,8 @@ class Engine:
         self.max_context = min(MAX_CONTEXT, oracle.transformer.config.max_positions)
         self.load_seconds = 0.0
         capacity = self.max_context + MOST_GUESSES + 1
-        settled = settle_in_background()
+        self._settling = Settling()
+        settled = self.settle
         reader, times = _read_with(oracle, placement, capacity, step_times, settled)
         self._oracle = Oracle(reader, times)
         self._request: Request | None = None  # the latest, whose text the cache holds
@@ -86,6 +87,10 @@ class Engine:
         )
         self._known_chains: dict[tuple[object, object], Chains] = {}
         self._experience = {name: Experience() for name in APPROXIMATIONS}
+
+    def settle(self) -> None:
+        """Do now what may make decoding faster and is put off until nobody decodes: for measurements."""
+        self._settling.finish()
 
     @property
     def step_times(self) -> StepTimes:
@@ -210,10 +215,11 @@ class Engine:
             rule = Healing(rule, sampler, self._token_index, begins_with)
         self._request = request
         try:
-            for cycle in decode(self._oracle, below, rule, params.mode == "standard", request, params):
-                yield cycle
-                if self._request is not request:
-                    raise RuntimeError("a later request has taken the cache: this one cannot go on")
+            with self._settling.put_off():
+                for cycle in decode(self._oracle, below, rule, params.mode == "standard", request, params):
+                    yield cycle
+                    if self._request is not request:
+                        raise RuntimeError("a later request has taken the cache: this one cannot go on")
         except Exception as error:
             if not is_out_of_memory(error):
                 raise

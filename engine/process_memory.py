@@ -14,6 +14,7 @@ import contextlib
 import ctypes
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,33 +22,65 @@ _MADV_DONTNEED = 4
 _MADV_COLLAPSE = 25
 _HUGE = 2 << 20
 _SMALLEST = 4 * _HUGE  # mappings below this hold no weights
+_AT_ONCE = 16 * _HUGE  # some 0.1 s, for which whoever decodes may have to wait
+_QUIET = 1.0  # seconds without decoding, after which it may take that long
 
 
-def settle_in_background() -> Callable[[], None]:
-    """After loading: `collapse`, then `give_back`. Takes a second or two; decoding may begin meanwhile.
+class Settling:
+    """After loading, `collapse` and then `give_back`: pages that have holes already are not moved.
 
-    In this order: pages that have holes already are not moved. Returns a function that waits for the end.
+    Moving the weights of a 0.5B takes seconds, in which a pass waits for every page: a first suggestion of
+    2 s took 6. So it is put off until nobody has decoded for a moment, and stopped when somebody does.
     """
 
-    def settle() -> None:
-        collapse()
+    def __init__(self) -> None:
+        self._decoding = 0
+        self._quiet_since = time.monotonic()
+        self._hurry = threading.Event()
+        self._thread = threading.Thread(target=self._settle, name="settling", daemon=True)
+        self._thread.start()
+
+    @contextlib.contextmanager
+    def put_off(self) -> Iterator[None]:
+        """Meanwhile somebody decodes."""
+        self._decoding += 1
+        try:
+            yield
+        finally:
+            self._decoding -= 1
+            self._quiet_since = time.monotonic()
+
+    def finish(self) -> None:
+        """Do at once what is left of it, and wait for the end."""
+        self._hurry.set()
+        self._thread.join()
+
+    def _settle(self) -> None:
+        collapse(self._wait_until_quiet)
+        self._wait_until_quiet()
         give_back()
 
-    thread = threading.Thread(target=settle, name="settling", daemon=True)
-    thread.start()
-    return thread.join
+    def _wait_until_quiet(self) -> None:
+        while self._decoding or time.monotonic() < self._quiet_since + _QUIET:
+            if self._hurry.wait(_QUIET / 4):
+                return
 
 
-def collapse() -> int:
-    """Ask for huge pages under all large private memory of this process; returns the bytes moved."""
+def collapse(before_each: Callable[[], None] = lambda: None) -> int:
+    """Ask for huge pages under all large private memory of this process, piece by piece; returns the bytes
+    moved. before_each: called before each piece."""
     if sys.platform != "linux":
         return 0
     moved = 0
     for start, end, permissions, name in _mappings():
         first, last = -(-start // _HUGE) * _HUGE, end // _HUGE * _HUGE
         private = permissions == "rw-p" and not name.startswith("/")
-        if private and last - first >= _SMALLEST and _advise(first, last - first, _MADV_COLLAPSE):
-            moved += last - first
+        if not private or last - first < _SMALLEST:
+            continue
+        for piece in range(first, last, _AT_ONCE):
+            before_each()
+            size = min(_AT_ONCE, last - piece)
+            moved += size * _advise(piece, size, _MADV_COLLAPSE)
     return moved
 
 

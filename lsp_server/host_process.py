@@ -27,19 +27,26 @@ if TYPE_CHECKING:
 
 LOG = "engine.log"
 
-logger = logging.getLogger(__name__)
-
 
 class ModelLoader:
     """Real models."""
 
+    def __init__(self) -> None:
+        self._prepared = False
+
     def prepare(self) -> None:
+        if self._prepared:
+            return
+        gc.disable()  # what is imported stays: to look through it again and again takes 0.2 to 0.4 s
         try:
             import engine.engine  # noqa: F401 -- with PyTorch, which takes two seconds
-        except Exception:
-            logger.exception("what every load needs is not there")  # and told by the first load
+        finally:
+            gc.freeze()
+            gc.enable()
+        self._prepared = True
 
     def key(self, asked: Open) -> Hashable:
+        self.prepare()
         from engine.placement import placements
 
         return asked.oracle, placements(asked.device, asked.weights)[0]

@@ -87,6 +87,7 @@ def measure(
             "code; try a larger repository."
         )
     engine = load(oracle, draft=draft, device=device, weights=weights, step_times=store.step_times_path())
+    engine.settle()
     contest = _contest(engine, tokens, general, table, draft is not None)
     tokenizer = engine.tokenizer
     room = engine.max_context - tokens

@@ -26,8 +26,8 @@ the seen successors for the unseen ones (a total larger by 0.5, 1 or 2 times WEI
 werkzeug, docker and libcst, and less than 2 % either way in flask and IPython.
 
 A lookup of the longest match in all files of the package, beside that table and the lookup in the prompt,
-gained nothing (the same kind of places, 40 in each of flask, docker, jedi, werkzeug and IPython): 1.09 times
-the general table's tokens a cycle with the package's table alone, 1.09 with both, 1.09 with that lookup alone.
+gained nothing (40 such places in each of flask, docker, jedi, werkzeug and IPython): 1.09 times the general
+table's tokens a cycle with the package's table alone, 1.09 with both, 1.09 with that lookup alone.
 
 Text that a model writes is counted GENERATED_WEIGHT times. 20,486 tokens that Qwen2.5-Coder-0.5B wrote for
 werkzeug, which took a processor core six minutes, gained nothing there: 510 cycles without them, and 510, 508

@@ -75,8 +75,7 @@ class Host:
                 if job is not None:
                     job.run(job.cancel)
                 elif not self._prepared:
-                    self._prepared = True
-                    self._loader.prepare()
+                    self._prepare()
                 self._unload_idle()
                 if not door.is_ours:
                     logger.warning("nobody finds this host any more: its folder, key or socket was deleted")
@@ -185,6 +184,13 @@ class Host:
         self._schedule.wake()
 
     # The engine's thread
+
+    def _prepare(self) -> None:
+        self._prepared = True
+        try:
+            self._loader.prepare()
+        except Exception:
+            logger.exception("what every load needs is not there")  # and told by the first load
 
     def _open(self, client: Client, asked: wire.Open, cancel: CancelToken) -> None:
         def progress(fraction: float) -> None:

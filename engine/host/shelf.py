@@ -30,7 +30,7 @@ class Loader(Protocol):
     """How the host comes by engines; its methods are called on the engine's thread."""
 
     def prepare(self) -> None:
-        """Do now what the first load needs, whatever it loads; called once."""
+        """Do now what every load needs, unless that was done."""
 
     def key(self, asked: Open) -> Hashable:
         """What tells engines apart: requests with equal keys share one.

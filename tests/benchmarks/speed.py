@@ -53,7 +53,7 @@ engine = load(resolve_model(None), weights="int8", step_times=step_times_path())
 loaded = time.perf_counter() - started
 for _ in engine.generate(list(range(100, 1900)), SamplingParams(64)):
     pass
-time.sleep(5)
+engine.settle()
 import psutil
 print(loaded, psutil.Process().memory_info().rss / 1e9)
 """
@@ -74,6 +74,7 @@ class Ours:
         """model: by default the installed one."""
         model = model or resolve_model(None)
         self.engine: Engine = load(model, weights=weights, step_times=step_times_path())
+        self.engine.settle()
         self.table = general_trigram_path(self.engine.tokenizer.fingerprint)
         self.engine.use_table(self.table)
 

@@ -101,6 +101,7 @@ def main() -> int:
         engine = load(
             resolve_model(args.model), draft=args.draft, weights=args.weights, step_times=step_times_path()
         )
+        engine.settle()
         table = general_trigram_path(engine.tokenizer.fingerprint)
         if table.exists():
             engine.use_table(table)

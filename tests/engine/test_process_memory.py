@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from engine import process_memory
+from engine import SamplingParams, load, process_memory
 from engine.model_files import Tensors
 from tests.engine.tiny_models import load_tiny, write_model
 
@@ -57,9 +59,70 @@ def test_a_loaded_model_computes_the_same_after_its_files_were_forgotten(tmp_pat
     with torch.inference_mode():
         before = transformer.logits(transformer.forward(tokens, tokens, cache, visible))
         Tensors(directory).forget()
-        process_memory.settle_in_background()()
+        process_memory.Settling().finish()
         after = transformer.logits(transformer.forward(tokens, tokens, cache, visible))
     assert torch.equal(before, after)
+
+
+@pytest.fixture
+def pieces(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """When each piece of three was moved, and the rest given back."""
+    done: list[float] = []
+
+    def collapse(before_each: Callable[[], None]) -> None:
+        for _ in range(3):
+            before_each()
+            done.append(time.monotonic())
+            time.sleep(0.1)
+
+    monkeypatch.setattr(process_memory, "collapse", collapse)
+    monkeypatch.setattr(process_memory, "give_back", lambda: done.append(time.monotonic()))
+    monkeypatch.setattr(process_memory, "_QUIET", 0.2)
+    return done
+
+
+def test_memory_is_not_moved_while_somebody_decodes_nor_just_afterwards(pieces):
+    settling = process_memory.Settling()
+    with settling.put_off():
+        time.sleep(0.5)
+        assert pieces == []
+    ended = time.monotonic()
+    settling._thread.join()
+    assert len(pieces) == 4
+    assert pieces[0] >= ended + 0.2
+
+
+def test_moving_it_pauses_while_somebody_decodes(pieces):
+    settling = process_memory.Settling()
+    while not pieces:
+        time.sleep(0.001)
+    with settling.put_off():
+        time.sleep(0.5)
+        assert len(pieces) == 1
+    settling._thread.join()
+    assert len(pieces) == 4
+
+
+def test_who_waits_for_it_need_not_wait_until_nobody_decodes(pieces):
+    settling = process_memory.Settling()
+    with settling.put_off():
+        settling.finish()
+    assert len(pieces) == 4
+
+
+def test_an_engine_decodes_before_its_memory_is_moved(pieces, monkeypatch, tmp_path: Path):
+    monkeypatch.setattr(process_memory, "_QUIET", 1.0)
+    directory, times = write_model(tmp_path / "model"), tmp_path / "times.json"
+    load(directory, weights="int8", step_times=times)  # which measures, and waits for it
+    pieces.clear()
+    engine = load(directory, weights="int8", step_times=times)
+    cycles = engine.generate([5, 6], SamplingParams(4, mode="plain"))
+    next(cycles)
+    time.sleep(1.5)
+    assert pieces == []
+    assert len(list(cycles)) == 3
+    engine.settle()
+    assert len(pieces) == 4
 
 
 @linux_only
