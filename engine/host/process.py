@@ -289,22 +289,14 @@ class Host:
         return any(client.model is None and client.asked for client in self._all())
 
     def _standing(self) -> wire.Standing:
-        now = time.monotonic()
-        models = [
-            wire.Loaded(
-                *(model.opened.name, model.opened.device, model.opened.weights),
-                *(len(model.users), now - model.used),
-            )
-            for model in self._shelf.models
-        ]
         done = self._tally.sum()
         return wire.Standing(
             version=self._version,
             process=os.getpid(),
-            up_seconds=now - self._began,
+            up_seconds=time.monotonic() - self._began,
             clients=sum(client.asked is not None for client in self._all()),
             memory=psutil.Process().memory_info().rss,
-            models=models,
+            models=self._shelf.standing(),
             requests=done.requests,
             tokens=done.tokens,
             accepted=done.accepted,

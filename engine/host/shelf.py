@@ -12,7 +12,7 @@ from typing import Protocol
 from engine.errors import DraftlineError
 from engine.face import EngineFace
 from engine.host.place import Place, write_beside
-from engine.host.wire import Open, Opened
+from engine.host.wire import Loaded, Open, Opened
 from engine.kept import state_of
 
 DEATHS = 2  # of a host while it loads a model, after which that is not tried again
@@ -153,6 +153,17 @@ class Shelf:
                 f"Draftline's engine cannot write in {self._place.folder} ({error.strerror or error}); make "
                 "room there, or set DRAFTLINE_HOME to another folder."
             ) from error
+
+    def standing(self) -> list[Loaded]:
+        """What is told of the models."""
+        now = time.monotonic()
+        return [
+            Loaded(
+                *(model.opened.name, model.opened.device, model.opened.weights),
+                *(len(model.users), now - model.used),
+            )
+            for model in self.models
+        ]
 
     def drop(self, shelved: Shelved) -> None:
         logger.info("unloading %s", shelved.opened.name)
