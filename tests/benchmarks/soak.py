@@ -5,7 +5,7 @@ Their users do anything at random (see ``restless``). Windows are closed and ope
 window stays all the time. In the first half the host is killed and stopped as well, the second is one host's.
 
 The exit code is 1 if a request was not answered, a server had another text than its editor, the user was told
-an error that was none, no suggestion came any more after a host had ended, a window had no model for longer
+an error that was none, no suggestion came for long after a host had ended, a window had no model for longer
 than MOST_WITHOUT, more than one host was left in the end, or a process that served for long grew by more than
 MOST_GROWTH after its first SETTLED requests.
 """
@@ -161,6 +161,15 @@ def untrue(told: Sequence[tuple[float, str]], ended: Sequence[float]) -> list[st
     ]
 
 
+def waited(suggested: Sequence[float], ended: Sequence[float], now: float) -> list[tuple[float, str]]:
+    """Seconds without a suggestion after each end of a host, and " and none came" where none has come yet."""
+    firsts = [min((then for then in suggested if then > end), default=None) for end in ended]
+    return [
+        (now - end, " and none came") if first is None else (first - end, "")
+        for first, end in zip(firsts, ended, strict=True)
+    ]
+
+
 def growth(samples: Sequence[tuple[int, float]]) -> float | None:
     """MB by which a process grew after its first SETTLED requests; None if it has not lived that long.
 
@@ -182,9 +191,9 @@ def verdict(soak: Soak) -> bool:
     diary = soak.diary
     for name, count in sorted(diary.counts.items()):
         print(f"{count:6} {name}")
-    back = [min((then - end for then in diary.suggested if then > end), default=None) for end in soak.ended]
-    print("seconds until there was a suggestion again:", *(f"{one:.1f}" if one else "never" for one in back))
-    if None in back:
+    waits = waited(diary.suggested, soak.ended, time.monotonic())
+    print("seconds until there was a suggestion again:", *(f"{seconds:.1f}{why}" for seconds, why in waits))
+    if any(why and seconds > MOST_WITHOUT for seconds, why in waits):
         diary.wrong.append("no suggestion came any more")
     longest = max(diary.without)
     print(f"seconds that a window had no model, at most: {longest:.1f}")

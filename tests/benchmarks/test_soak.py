@@ -4,7 +4,7 @@ import random
 
 from lsp_server.documents import Cursor, Document
 from tests.benchmarks.restless import Text
-from tests.benchmarks.soak import SETTLED, growth, untrue
+from tests.benchmarks.soak import SETTLED, growth, untrue, waited
 
 
 def test_an_editors_text_and_a_servers_stay_in_step_through_any_edits():
@@ -32,6 +32,14 @@ def test_an_error_is_true_only_just_after_the_host_was_ended():
     told = [(100.0, "It has ended 4 times within a minute."), (100.0, "The machine is on fire.")]
     assert untrue(told, [90.0]) == ["The machine is on fire."]
     assert untrue(told, [30.0]) == untrue(told, [101.0]) == [message for _, message in told]
+
+
+def test_the_wait_after_the_last_end_of_a_host_may_not_be_over():
+    assert waited([5.0, 9.0, 30.0], [6.0, 10.0, 40.0], 52.0) == [
+        (3.0, ""),
+        (20.0, ""),
+        (12.0, " and none came"),
+    ]
 
 
 def test_growth_counts_from_when_a_process_has_settled():
