@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,7 +72,8 @@ def test_none_follows_one_that_was_stopped(desk):
 
 def test_one_that_is_needed_no_more_before_it_is_there_leaves(desk):
     Spare(desk.place, desk.command).close()
-    time.sleep(LINGER)
+    # by then it is there, or will never be
+    until(lambda: "spare" not in [thread.name for thread in threading.enumerate()])
     until(lambda: desk.process is None)
 
 
