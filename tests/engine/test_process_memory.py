@@ -12,7 +12,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from engine import SamplingParams, load, process_memory
+from engine import SamplingParams, load, process_memory, step_times
 from engine.model_files import Tensors
 from tests.engine.tiny_models import load_tiny, write_model
 
@@ -77,19 +77,19 @@ def pieces(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
     monkeypatch.setattr(process_memory, "collapse", collapse)
     monkeypatch.setattr(process_memory, "give_back", lambda: done.append(time.monotonic()))
-    monkeypatch.setattr(process_memory, "_QUIET", 0.2)
+    monkeypatch.setattr(process_memory, "_QUIET", 0.5)
     return done
 
 
 def test_memory_is_not_moved_while_somebody_decodes_nor_just_afterwards(pieces):
     settling = process_memory.Settling()
     with settling.put_off():
-        time.sleep(0.5)
+        time.sleep(1)
         assert pieces == []
     ended = time.monotonic()
     settling._thread.join()
     assert len(pieces) == 4
-    assert pieces[0] >= ended + 0.2
+    assert pieces[0] >= ended + 0.5
 
 
 def test_moving_it_pauses_while_somebody_decodes(pieces):
@@ -97,8 +97,10 @@ def test_moving_it_pauses_while_somebody_decodes(pieces):
     while not pieces:
         time.sleep(0.001)
     with settling.put_off():
-        time.sleep(0.5)
-        assert len(pieces) == 1
+        time.sleep(0.3)  # the one that is being moved
+        moved = len(pieces)
+        time.sleep(1)
+        assert len(pieces) == moved
     settling._thread.join()
     assert len(pieces) == 4
 
@@ -111,14 +113,17 @@ def test_who_waits_for_it_need_not_wait_until_nobody_decodes(pieces):
 
 
 def test_an_engine_decodes_before_its_memory_is_moved(pieces, monkeypatch, tmp_path: Path):
-    monkeypatch.setattr(process_memory, "_QUIET", 1.0)
+    monkeypatch.setattr(process_memory, "_QUIET", 10.0)  # longer than loading takes on a busy machine
+    monkeypatch.setattr(step_times, "UNDISTURBED", 0)  # what is measured is kept, whoever has the cores
+    monkeypatch.setattr(step_times, "_can_be_true", lambda seconds: True)
     directory, times = write_model(tmp_path / "model"), tmp_path / "times.json"
     load(directory, weights="int8", step_times=times)  # which measures, and waits for it
     pieces.clear()
     engine = load(directory, weights="int8", step_times=times)
     cycles = engine.generate([5, 6], SamplingParams(4, mode="plain"))
     next(cycles)
-    time.sleep(1.5)
+    monkeypatch.setattr(process_memory, "_QUIET", 0.1)  # seen after a quarter of the ten seconds
+    time.sleep(3)
     assert pieces == []
     assert len(list(cycles)) == 3
     engine.settle()
