@@ -14,7 +14,7 @@ from engine.families import HEAD
 from engine.linear import Linear, LinearKind
 from engine.linear_packed import Int8Linear
 from engine.model_files import Tensors
-from engine.norms import Norm, head_norm, layer_norm, rms_norm
+from engine.norms import Norm, layer_norm, rms_norm
 from engine.rotary import pair_up
 from engine.transformer import Layer, Transformer
 from engine.trimmed_vocabulary import TrimmedVocabulary
@@ -149,7 +149,7 @@ class _Parts:
             )
             for name, heads in zip(config.family.head_norms, (config.heads, config.kv_heads), strict=True)
         ]
-        return head_norm(torch.cat(rows), config.norm_eps)
+        return rms_norm(torch.cat(rows), config.norm_eps)
 
     @property
     def _rotated(self) -> Sequence[str]:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from engine.config import Config
 from engine.kv_cache import KVCache
-from engine.rotary import rotate
+from engine.rotary import turn_
 
 # q·k is a multiple of 2**-38, exact while the sum of |q_i k_i| stays below 2**15.
 # p·v is a multiple of 2**-41, exact while the sum of p|v| stays below 2**12 (each p is at most 1).
@@ -29,31 +29,26 @@ class ExactAttention:
     def __init__(self, config: Config, cache: KVCache, rows: int, visible: Tensor | None) -> None:
         """rows, visible: as in `Transformer.forward`."""
         self._config = config
-        self._cache = cache
-        self._end = cache.length + (rows if visible is None else visible.shape[1])
+        end = cache.length + (rows if visible is None else visible.shape[1])
+        # taken apart once: 24 layers of views cost more than a layer's sums
+        self._keys, self._values = (slots.unbind() for slots in cache.slots(0, end))
+        self._own = cache.slots(end - rows, end).unbind(1)
         group = config.heads // config.kv_heads
         self._hidden = None if visible is None else (~visible).repeat(group, 1)
 
     def __call__(self, layer: int, qkv: Tensor, turns: Tensor) -> Tensor:
-        """qkv: [rows, heads + 2 kv_heads, head_dim] float32 -> [rows, heads * head_dim] float32. turns: the
-        rows' own."""
-        config = self._config
-        rows, turning = len(qkv), config.heads + config.kv_heads
-        heads = qkv.double().transpose(0, 1)
-        rotated = rotate(heads[:turning], turns)
-        keys, values = self._cache.keys[layer], self._cache.values[layer]
-        start, end = self._end - rows, self._end
-        keys[:, start:end] = round_to_grid_(rotated[config.heads :], GRID)
-        values[:, start:end] = round_to_grid_(heads[turning:], GRID)
-        queries = round_to_grid_(rotated[: config.heads].mul_(config.attention_scale), GRID)
-        group_rows = config.heads // config.kv_heads * rows
-        attended = exact_attention(
-            queries.view(config.kv_heads, group_rows, config.head_dim),
-            keys[:, :end],
-            values[:, :end],
-            self._hidden,
-        )
-        return attended.view(config.heads, rows, -1).transpose(0, 1).reshape(rows, -1).float()
+        """qkv: [rows, heads + 2 kv_heads, head_dim] float32, turns: [heads + kv_heads, rows, head_dim / 2]
+        complex128 -> [rows, heads * head_dim] float32."""
+        rows, heads, kv_heads = len(qkv), self._config.heads, self._config.kv_heads
+        every = qkv.transpose(0, 1).to(torch.float64, memory_format=torch.contiguous_format)
+        turn_(every[: heads + kv_heads], turns)
+        round_to_grid_(every, GRID)
+        own = self._own[layer]
+        own.copy_(every[heads:].view(own.shape))
+        queries = every[:heads].view(kv_heads, -1, own.shape[-1])
+        attended = exact_attention(queries, self._keys[layer], self._values[layer], self._hidden)
+        attended = attended.view(heads, rows, -1).transpose(0, 1)
+        return attended.to(torch.float32, memory_format=torch.contiguous_format).view(rows, -1)
 
 
 def round_to_grid_(x: Tensor, grid: float) -> Tensor:

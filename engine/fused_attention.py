@@ -29,18 +29,17 @@ class FusedAttention:
         self._mask = visible.repeat(config.heads // config.kv_heads, 1)
 
     def __call__(self, layer: int, qkv: Tensor, turns: Tensor) -> Tensor:
-        """qkv: [rows, heads + 2 kv_heads, head_dim] float32 -> [rows, heads * head_dim] float32. turns: the
-        rows' own."""
+        """qkv: [rows, heads + 2 kv_heads, head_dim] float32, turns: [heads + kv_heads, rows, head_dim / 2]
+        complex128 -> [rows, heads * head_dim] float32."""
         config = self._config
         rows, turning = len(qkv), config.heads + config.kv_heads
         keys, values = self._cache.keys[layer], self._cache.values[layer]
-        pairs = torch.view_as_complex(qkv[:, :turning].reshape(rows, turning, -1, 2))
-        turned = torch.view_as_real(pairs * turns[:, None].to(pairs.dtype)).flatten(2).to(keys.dtype)
-        turned = turned.transpose(0, 1)
+        pairs = torch.view_as_complex(qkv[:, :turning].reshape(rows, turning, -1, 2)).transpose(0, 1)
+        turned = torch.view_as_real(pairs * turns.to(pairs.dtype)).flatten(2).to(keys.dtype)
         keys.index_copy_(1, self._slots, turned[config.heads :])
         values.index_copy_(1, self._slots, qkv[:, turning:].transpose(0, 1).to(values.dtype))
         queries = turned[: config.heads].reshape(config.kv_heads, -1, config.head_dim)
         attended = functional.scaled_dot_product_attention(
-            queries[None], keys[None], values[None], self._mask, scale=config.attention_scale
+            queries[None], keys[None], values[None], self._mask, scale=1.0
         )
         return attended.view(config.heads, rows, -1).transpose(0, 1).reshape(rows, -1).float()

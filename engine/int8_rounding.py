@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 LEVELS = 127  # the largest integer that an activation is rounded to
+_LEVELS = torch.tensor(float(LEVELS))  # dividing by a number makes a tensor of it at every call
 _SMALLEST = 1e-12  # stands in for the largest of a row of zeros
 # weights: their floats stay in the caches. 9728 x 896 took 0.01 s of processor time instead of 0.1 at once.
 _AT_ONCE = 1 << 19
@@ -40,7 +41,7 @@ def multiply_rounded(x: Tensor, product: Callable[[Tensor], Tensor], bias: Tenso
     product: takes x rounded to integers from -LEVELS to LEVELS, [rows, in] float32, gives their sums of
     products times the weights' steps.
     """
-    steps = x.abs().amax(dim=1, keepdim=True).clamp_min_(_SMALLEST) / LEVELS
+    steps = x.abs().amax(dim=1, keepdim=True).clamp_min_(_SMALLEST).div_(_LEVELS)
     out = product((x / steps).round_())
     out *= steps
     if bias is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
 
 class KVCache:
@@ -30,6 +31,10 @@ class KVCache:
         self.capacity = capacity
         self.length = 0
         self.slot_bytes = self._both.nbytes // capacity
+
+    def slots(self, start: int, end: int) -> Tensor:
+        """Keys and values of slots [start, end): a view, [2, layers, kv_heads, end - start, head_dim]."""
+        return self._both[:, :, :, start:end]
 
     def commit(self, slots: Sequence[int]) -> None:
         """Append the tokens in ``slots`` (rising, all >= length) to the committed text.

@@ -6,7 +6,7 @@ A model made for long texts scales the angles; the kinds are those that config.j
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -73,32 +73,33 @@ def _yarn(frequencies: Tensor, rope: Mapping[str, Any], theta: float) -> tuple[T
 
 
 class Rotary:
-    """The turns of a model's heads."""
+    """The turns of a model's queries and keys."""
 
     def __init__(
         self,
         frequencies: tuple[float, ...],
         magnitude: float,
         head_dim: int,
+        scales: Sequence[float],
         device: torch.device | str = "cpu",
     ) -> None:
-        """frequencies, magnitude: see read_frequencies; the elements of a head beyond them stay."""
+        """frequencies, magnitude: see read_frequencies; the elements of a head beyond them stay. scales: by
+        what each head is multiplied while it is turned."""
         resting = head_dim // 2 - len(frequencies)
         self._frequencies = torch.tensor([*frequencies, *[0.0] * resting], dtype=torch.float64, device=device)
         lengths = [*[magnitude] * len(frequencies), *[1.0] * resting]
         self._magnitudes = torch.tensor(lengths, dtype=torch.float64, device=device)
+        self._scales = torch.tensor(scales, dtype=torch.float64, device=device)[:, None, None]
 
     def turns(self, positions: Tensor) -> Tensor:
-        """positions [rows] -> [rows, head_dim / 2] complex128, one factor a pair."""
+        """positions [rows] -> [heads, rows, head_dim / 2] complex128, one factor a pair."""
         angles = positions[:, None] * self._frequencies
-        return torch.polar(self._magnitudes.expand_as(angles), angles)
+        return torch.polar(self._magnitudes.expand_as(angles), angles) * self._scales
 
 
-def rotate(x: Tensor, turns: Tensor) -> Tensor:
-    """x [heads, rows, head_dim] float64 in pairs, turns [rows, head_dim / 2] -> x turned, contiguous."""
-    pairs = torch.view_as_complex(x.view(*x.shape[:2], -1, 2))
-    turned = torch.empty(pairs.shape, dtype=torch.complex128)
-    return torch.view_as_real(torch.mul(pairs, turns, out=turned)).flatten(2)
+def turn_(x: Tensor, turns: Tensor) -> None:
+    """Turn x, [heads, rows, head_dim] float64, contiguous, in pairs and in place by what `turns` gave."""
+    torch.view_as_complex(x.view(*turns.shape, 2)).mul_(turns)
 
 
 def pair_up(weight: Tensor, head_dim: int, turned: int) -> Tensor:

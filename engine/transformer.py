@@ -24,7 +24,8 @@ from engine.rotary import Rotary
 from engine.trimmed_vocabulary import TrimmedVocabulary
 
 Attend = Callable[[int, Tensor, Tensor], Tensor]
-"""(layer, its queries, keys and values, the rows' turns) -> what the heads saw: see `ExactAttention`."""
+"""(layer, its queries, keys and values, the turns of queries and keys, which scale the queries) -> what the
+heads saw: see `ExactAttention`."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,8 @@ class Transformer:
         self._norm = norm
         self._head = head
         self._trimmed = trimmed
-        self._rotary = Rotary(config.frequencies, config.magnitude, config.head_dim, embedding.device)
+        scales = [config.attention_scale] * config.heads + [1.0] * config.kv_heads
+        self._rotary = Rotary(config.frequencies, config.magnitude, config.head_dim, scales, embedding.device)
         activation = ACTIVATIONS[config.activation]
         self._activate = gated(activation) if config.family.gated else activation
         products = [linear for layer in layers for linear in (layer.qkv, layer.output, layer.up, layer.down)]
@@ -110,8 +112,8 @@ class Transformer:
             qkv = layer.qkv(layer.input_norm(x)).view(len(tokens), -1, self.config.head_dim)
             if layer.head_norm is not None:
                 qkv[:, :turning] = layer.head_norm(qkv[:, :turning])
-            x = x + layer.output(attend(index, qkv, turns))
-            x = x + layer.down(self._activate(layer.up(layer.post_norm(x))))
+            x += layer.output(attend(index, qkv, turns))
+            x += layer.down(self._activate(layer.up(layer.post_norm(x))))
         return x
 
     def features(self, hidden: Tensor) -> Tensor:

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from torch import Tensor
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-from engine.rotary import Rotary, pair_up, read_frequencies, rotate
+from engine.rotary import Rotary, pair_up, read_frequencies, turn_
 
 KINDS: dict[str, dict[str, Any]] = {
     "DeepSeek-Coder": {"rope_type": "linear", "factor": 4.0, "rope_theta": 1e5},
@@ -76,10 +77,16 @@ def test_dynamic_scaling_begins_beyond_the_context():
     assert plain[0][:2] == pytest.approx((1.0, 1e4 ** (-2 / 64)))
 
 
+def turn(x: Tensor, turns: Tensor) -> Tensor:
+    turned = x.clone(memory_format=torch.contiguous_format)
+    turn_(turned, turns)
+    return turned
+
+
 def test_heads_turn_as_complex_numbers():
     x = torch.randn(3, 4, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     positions = torch.tensor([0, 1, 5, 1000])
-    turned = rotate(x, Rotary((0.5, 0.25, 0.1, 0.01), 1.0, 8).turns(positions))
+    turned = turn(x, Rotary((0.5, 0.25, 0.1, 0.01), 1.0, 8, [1, 1, 1]).turns(positions))
     assert torch.equal(turned[:, 0], x[:, 0])
     for row, position in enumerate([0, 1, 5, 1000]):
         cos, sin = math.cos(0.25 * position), math.sin(0.25 * position)
@@ -91,20 +98,28 @@ def test_heads_turn_as_complex_numbers():
 def test_what_does_not_turn_stays_to_the_last_bit():
     """And does not grow either."""
     x = torch.randn(3, 33, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    turns = Rotary((1.0, 0.1), 1.3, 16).turns(torch.arange(33))
-    turned = rotate(x, turns)
+    turned = turn(x, Rotary((1.0, 0.1), 1.3, 16, [1, 1, 1]).turns(torch.arange(33)))
     assert torch.equal(turned[:, :, 4:], x[:, :, 4:])
     torch.testing.assert_close(turned[:, :, :4].norm(dim=2), 1.3 * x[:, :, :4].norm(dim=2))
-    assert torch.equal(rotate(x, Rotary((), 1.0, 16).turns(torch.arange(33))), x)
+    assert torch.equal(turn(x, Rotary((), 1.0, 16, [1, 1, 1]).turns(torch.arange(33))), x)
+
+
+def test_heads_are_scaled_while_they_turn():
+    x = torch.randn(3, 4, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    frequencies, positions = (0.5, 0.25), torch.arange(4)
+    turned = turn(x, Rotary(frequencies, 1.0, 8, [1, 1, 1]).turns(positions))
+    scaled = turn(x, Rotary(frequencies, 1.0, 8, [0.125, 1, 2]).turns(positions))
+    assert torch.equal(scaled, turned * torch.tensor([0.125, 1, 2])[:, None, None])
 
 
 @pytest.mark.parametrize("rows", range(1, 34))
 def test_a_rows_turn_does_not_depend_on_the_number_of_rows(rows):
     x = torch.randn(6, 33, 24, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    rotary, positions = Rotary(tuple(0.9**i for i in range(12)), 1.1, 24), torch.arange(100, 133)
-    together = rotate(x[:, :rows].clone(), rotary.turns(positions[:rows]))
+    scales = [0.3, 0.3, 0.3, 0.3, 1, 1]
+    rotary, positions = Rotary(tuple(0.9**i for i in range(12)), 1.1, 24, scales), torch.arange(100, 133)
+    together = turn(x[:, :rows], rotary.turns(positions[:rows]))
     for row in range(rows):
-        alone = rotate(x[:, row : row + 1].clone(), rotary.turns(positions[row : row + 1]))
+        alone = turn(x[:, row : row + 1], rotary.turns(positions[row : row + 1]))
         assert torch.equal(together[:, row : row + 1], alone)
 
 
