@@ -20,7 +20,9 @@ TYPED = 400  # characters of a suggestion that may have been typed
 _ENTRIES = 250
 _BYTES = 4_000_000
 
-Key = tuple[str, int, int]
+_TAIL = 8  # characters that tell most places apart, so that few windows are hashed whole
+
+Key = tuple[str, int, str, int]
 
 
 @dataclass(frozen=True)
@@ -81,9 +83,13 @@ class Cache:
     def get(self, uri: str, window: Window) -> Known | None:
         """What is known for this place, or else what is left of the suggestion whose beginning was typed."""
         before, after = window.before, hash(window.after)
+        tails = {tail for where, right, tail, _ in self._known if right == after and where == uri}
         for typed in range(min(len(before), TYPED) + 1):
             end = len(before) - typed
-            key = (uri, hash(before[max(0, end - BEFORE) : end]), after)
+            tail = before[max(0, end - _TAIL) : end]
+            if tail not in tails:
+                continue
+            key = (uri, after, tail, hash(before[max(0, end - BEFORE) : end]))
             known = self._known.get(key)
             left = known and (known.after(before[end:]) if typed else known)
             if left:
@@ -92,7 +98,8 @@ class Cache:
         return None
 
     def put(self, uri: str, window: Window, known: Known) -> None:
-        key = (uri, hash(window.before[-BEFORE:]), hash(window.after))
+        before = window.before
+        key = (uri, hash(window.after), before[-_TAIL:], hash(before[-BEFORE:]))
         if key in self._known:
             self._room += self._known.pop(key).size
         self._known[key] = known

@@ -37,6 +37,7 @@ from lsp_server.suggestion import Suggestion
 
 INVOKED = 2  # times as long as for a request that typing has caused, one may take that the user made
 _AHEAD_SECONDS = 4.0  # for what nobody waits for yet
+_SENT = 0.003  # seconds in which an answer is on its way, if nothing takes the interpreter's lock from it
 _REST = 0.5  # seconds from a change, in which an editor asks of its own accord
 
 logger = logging.getLogger(__name__)
@@ -118,9 +119,7 @@ class Completions:
                 return []
             self._keep(asked, known, settings)
         self.last[asked.uri] = known.suggestions[0]
-        self._look_ahead(asked, known.suggestions[0])
-        if known.suggestions[0].short:
-            self.start(self._read_whole(asked, turn))
+        self.start(self._go_on(asked, turn, known.suggestions[0]))
         return [one for one in known.suggestions if one.text]
 
     async def write(self, asked: Asked, wanted: SamplingParams) -> Suggestion | None:
@@ -235,6 +234,14 @@ class Completions:
             if not (asked.invoked or one.cut):
                 self._pace.took(seconds)
         return found
+
+    async def _go_on(self, asked: Asked, turn: object, answer: Suggestion) -> None:
+        """Once the answer has been sent, go on with what is likely to be asked for next."""
+        await asyncio.sleep(_SENT)
+        if self._pace.is_turn(asked.uri, turn):
+            self._look_ahead(asked, answer)
+            if answer.short:
+                await self._read_whole(asked, turn)
 
     def _look_ahead(self, asked: Asked, answer: Suggestion) -> None:
         """Step 8. Where not even the answer's beginning was ready in time, that itself is computed."""

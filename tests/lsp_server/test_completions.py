@@ -137,6 +137,15 @@ async def test_a_bracket_that_the_editor_closed_at_once_does_not_end_it(desk):
     assert desk.generations <= 2 + 3  # the answer, and looking ahead
 
 
+@at_desk({"x = ": "foo()"}, "x = ")
+async def test_nothing_is_computed_ahead_before_the_answer_is_on_its_way(desk):
+    """It would take the interpreter's lock, and the answer would wait for that."""
+    assert await desk.suggest() == ["foo()"]
+    assert desk.thread.idle
+    await desk.idle()
+    assert desk.generations == 2
+
+
 @at_desk({"x = ": "foo()", "x = foo()": "\ny = bar()", "x = foo()\ny = bar()": ""}, "x = ")
 async def test_what_follows_an_accepted_suggestion_is_there_already(desk):
     assert await desk.suggest() == ["foo()"]
