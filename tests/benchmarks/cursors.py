@@ -13,8 +13,12 @@ The file above and below stays as it is. Comments and docstrings are context, bu
 
 from __future__ import annotations
 
+import builtins
+import functools
 import io
+import keyword
 import random
+import re
 import tokenize
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -53,6 +57,9 @@ class Case:
     missing: list[str]
 
 
+_NAME = re.compile(r"[^\W\d]\w{3,}")
+_EVERYWHERE = {*dir(builtins), *keyword.kwlist}
+
 _Cut = tuple[list[str], Cursor, list[str]]  # the document, the cursor, what is missing
 
 
@@ -82,6 +89,23 @@ def cases(folder: Path, count: int, seed: int = 0) -> list[Case]:
             )
         halves.append(iter(found))
     return list(_by_turns(halves))
+
+
+def names_from_elsewhere(case: Case) -> set[str]:
+    """What of the missing line's names the document lacks and another file of the package has."""
+    here = _names("".join(case.lines)) | _EVERYWHERE
+    there = (names for path, names in _names_in(case.package).items() if path != case.path)
+    return (_names(case.missing[0]) - here) & set().union(*there)
+
+
+@functools.cache
+def _names_in(package: Path) -> dict[Path, set[str]]:
+    files = package.rglob("*.py")
+    return {path: _names(path.read_text(encoding="utf-8", errors="replace")) for path in files}
+
+
+def _names(text: str) -> set[str]:
+    return set(_NAME.findall(text))
 
 
 def _cases_in(package: Path, kind: Kind, seed: int) -> Iterator[Case]:

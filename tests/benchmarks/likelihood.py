@@ -1,6 +1,7 @@
 """How likely the model finds the line that the author wrote, by what the prompt holds.
 
-    python -m tests.benchmarks.likelihood FOLDER [--cursors 60] [--kind line-start] [--output FILE]
+    python -m tests.benchmarks.likelihood FOLDER [--cursors 60] [--kind line-start] [--elsewhere]
+        [--layout NAME ...] [--output FILE]
 
 Finer than `suggestions` on the same cursors, and cheaper: each prompt costs one pass and nothing is decoded.
 Told is the negative logarithm of the probability of what is missing up to its line's end, in nats, and in how
@@ -9,8 +10,9 @@ characters left of the cursor that ours lets the model write anew are among what
 
 Beside the means stands by how many nats less than in the usual prompt that is on the same cursors, with the
 middle 95 % of 10,000 bootstrap samples of them: above 0 the model doubts less. The budgets are tokens before
-the cursor, behind it and of other files. With --output every pass is added to FILE, and a run that was
-stopped goes on.
+the cursor, behind it and of other files. --elsewhere leaves the places that other files can help: those whose
+line has a name that its own file does not have yet and another one of the package has. With --output every
+pass is added to FILE, and a run that was stopped goes on.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import argparse
 import platform
 import statistics
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -37,7 +39,7 @@ from lsp_server.prompt_head import NOWHERE, Surroundings
 from lsp_server.settings import Settings
 from model_setup.journal import Journal
 from model_setup.store import resolve_model, step_times_path
-from tests.benchmarks.cursors import KINDS, Case, cases
+from tests.benchmarks.cursors import KINDS, Case, cases, names_from_elsewhere
 from tests.benchmarks.new_packages import fetch
 from tests.benchmarks.suggestions import ahead, as_saved, peers_prompt, place_of
 
@@ -93,15 +95,17 @@ def read(engine: Engine, ids: list[int], text: str) -> dict[str, Any]:
     return {"nats": nats, "hit": alike and ends, "tokens": len(ids)}
 
 
-def measure(engine: Engine, case: Case, journal: Journal) -> dict[str, dict[str, Any]]:
+def measure(
+    engine: Engine, case: Case, layouts: Sequence[str], journal: Journal
+) -> dict[str, dict[str, Any]]:
     with as_saved(case):
         uri = case.path.as_uri()
         context = ContextSource(case.package, background=lambda read: read())
         context.opened(uri, Document("".join(case.lines)))
         around = context.around(uri, case.lines, case.cursor)
     found = {}
-    for name, layout in LAYOUTS.items():
-        ids, anew = layout(engine, case, around)
+    for name in layouts:
+        ids, anew = LAYOUTS[name](engine, case, around)
         settings = {"model": engine.name, "weights": engine.weights, "ids": ids, **place_of(case)}
         found[name] = journal.once(settings, partial(read, engine, ids, anew + case.missing[0]))
     return found
@@ -110,7 +114,7 @@ def measure(engine: Engine, case: Case, journal: Journal) -> dict[str, dict[str,
 def report(found: list[dict[str, dict[str, Any]]]) -> None:
     print(f"\n{'':22} nats a line  hits of {len(found):3}  tokens read    less than {USUAL}")
     usual = [one[USUAL]["nats"] for one in found]
-    for name in LAYOUTS:
+    for name in found[0]:
         nats = [one[name]["nats"] for one in found]
         mean, low, high = ahead(usual, nats)
         print(
@@ -128,6 +132,9 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--cursors", type=int, default=60)
     parser.add_argument("--kind", choices=KINDS, action="append", help="may be repeated (default: both)")
+    parser.add_argument("--elsewhere", action="store_true")
+    others = [name for name in LAYOUTS if name != USUAL]
+    parser.add_argument("--layout", choices=others, action="append", help="may be repeated (default: all)")
     parser.add_argument("--model", help="a preset, directory or file (default: the default preset)")
     parser.add_argument("--weights", default="auto")
     parser.add_argument("--output", type=Path, help="add each pass to this file; go on from what it has")
@@ -136,6 +143,9 @@ def main() -> int:
         folder = args.folder.resolve()
         fetch(folder)
         places = [case for case in cases(folder, args.cursors) if case.kind in (args.kind or KINDS)]
+        if args.elsewhere:
+            places = [case for case in places if names_from_elsewhere(case)]
+            print(f"{len(places)} of {args.cursors} cursors need a name from elsewhere")
         engine = load(resolve_model(args.model), weights=args.weights, step_times=step_times_path())
     except DraftlineError as error:
         print(error, file=sys.stderr)
@@ -144,7 +154,7 @@ def main() -> int:
     journal = Journal(args.output)
     found = []
     for number, case in enumerate(places, 1):
-        found.append(measure(engine, case, journal))
+        found.append(measure(engine, case, [USUAL, *(args.layout or others)], journal))
         if number % 10 == 0:
             print(f"{number} of {len(places)} cursors", file=sys.stderr, flush=True)
     report(found)

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from engine.errors import DraftlineError
-from tests.benchmarks.cursors import LEAST_CODE, MOST_LINES, cases
+from lsp_server.documents import Cursor
+from tests.benchmarks.cursors import LEAST_CODE, MOST_LINES, Case, cases, names_from_elsewhere
 
 FILE = '''"""A module.
 
@@ -90,3 +91,11 @@ def test_the_same_seed_gives_the_same_cursors(folder):
 def test_too_many_cursors_are_refused_in_one_sentence(folder):
     with pytest.raises(DraftlineError, match="places of the kind mid-line where 5000 are wanted"):
         cases(folder, 10_000)
+
+
+def test_a_name_from_elsewhere_is_new_here_and_stands_in_another_file_of_the_package(tmp_path):
+    (tmp_path / "here.py").write_text("shelf = known(lonely)\n")
+    (tmp_path / "there.py").write_text("def put_away(): print(known)\n")
+    lines, missing = ["def known(): ...\n", "shelf = \n"], ["put_away(known, lonely, print)"]
+    case = Case("mid-line", tmp_path, tmp_path / "here.py", lines, Cursor(1, 8), missing)
+    assert names_from_elsewhere(case) == {"put_away"}
