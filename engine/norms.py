@@ -19,7 +19,7 @@ def rms_norm(weight: Tensor, eps: float) -> Norm:
 
     It is x / root(|x|² + n eps) * root(n) weight. The sum goes along one row, and all else rounds correctly,
     which hypot does not promise: a row's bits do not depend on its place among others. On a CPU, where for a
-    few rows an operation costs what its call does, that takes 8 µs where torch's own takes 14.
+    few rows an operation costs what its call does, 896 elements take 8 µs, torch's own 14.
     """
     n = weight.shape[-1]
     weight, least = weight * math.sqrt(n), torch.tensor(n * eps, device=weight.device)

@@ -146,6 +146,8 @@ def main() -> int:
         if args.elsewhere:
             places = [case for case in places if names_from_elsewhere(case)]
             print(f"{len(places)} of {args.cursors} cursors need a name from elsewhere")
+        if not places:
+            raise DraftlineError(f"None of the {args.cursors} cursors is such a place; ask for more.")
         engine = load(resolve_model(args.model), weights=args.weights, step_times=step_times_path())
     except DraftlineError as error:
         print(error, file=sys.stderr)

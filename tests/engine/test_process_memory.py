@@ -64,16 +64,19 @@ def test_a_loaded_model_computes_the_same_after_its_files_were_forgotten(tmp_pat
     assert torch.equal(before, after)
 
 
+PIECES = 12
+
+
 @pytest.fixture
 def pieces(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """When each piece of three was moved, and the rest given back."""
+    """When each of PIECES was moved, and the rest given back."""
     done: list[float] = []
 
     def collapse(before_each: Callable[[], None]) -> None:
-        for _ in range(3):
+        for _ in range(PIECES):
             before_each()
             done.append(time.monotonic())
-            time.sleep(0.1)
+            time.sleep(0.05)
 
     monkeypatch.setattr(process_memory, "collapse", collapse)
     monkeypatch.setattr(process_memory, "give_back", lambda: done.append(time.monotonic()))
@@ -88,7 +91,7 @@ def test_memory_is_not_moved_while_somebody_decodes_nor_just_afterwards(pieces):
         assert pieces == []
     ended = time.monotonic()
     settling._thread.join()
-    assert len(pieces) == 4
+    assert len(pieces) == PIECES + 1
     assert pieces[0] >= ended + 0.5
 
 
@@ -97,19 +100,19 @@ def test_moving_it_pauses_while_somebody_decodes(pieces):
     while not pieces:
         time.sleep(0.001)
     with settling.put_off():
-        time.sleep(0.3)  # the one that is being moved
+        time.sleep(0.1)  # the one that is being moved
         moved = len(pieces)
-        time.sleep(1)
+        time.sleep(0.3)  # six more, if nobody waited
         assert len(pieces) == moved
     settling._thread.join()
-    assert len(pieces) == 4
+    assert len(pieces) == PIECES + 1
 
 
 def test_who_waits_for_it_need_not_wait_until_nobody_decodes(pieces):
     settling = process_memory.Settling()
     with settling.put_off():
         settling.finish()
-    assert len(pieces) == 4
+    assert len(pieces) == PIECES + 1
 
 
 def test_an_engine_decodes_before_its_memory_is_moved(pieces, monkeypatch, tmp_path: Path):
@@ -127,7 +130,7 @@ def test_an_engine_decodes_before_its_memory_is_moved(pieces, monkeypatch, tmp_p
     assert pieces == []
     assert len(list(cycles)) == 3
     engine.settle()
-    assert len(pieces) == 4
+    assert len(pieces) == PIECES + 1
 
 
 @linux_only
