@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
-
-import numpy as np
-from numpy.typing import NDArray
 
 from engine.checkpoint import check_directory
 from engine.errors import DraftlineError
 from engine.model_files import read_json
 from engine.tokenizer import Tokenizer
 from model_setup import store
-from model_setup.carve import SMALLER, carve, frequent_tokens, plan_carving, read_size
+from model_setup.carve import SMALLER, read_size
 from model_setup.presets import PRESETS
 
 Kind = Literal["carved", "sibling"]
@@ -60,9 +56,3 @@ def find_sibling(oracle: Path, tokenizer: Tokenizer) -> Path | None:
         if Tokenizer(model / "tokenizer.json").fingerprint == tokenizer.fingerprint:
             return model
     return None
-
-
-def carve_start(oracle: Path, target: Path, counts: NDArray[np.float64], always: Sequence[int]) -> None:
-    """Carve a draft out of ``oracle`` (see `plan_carving`) into ``target``."""
-    plan = plan_carving(oracle, counts)
-    carve(oracle, target, plan.layers, frequent_tokens(counts, plan.tokens, always))

@@ -2,9 +2,10 @@
 
     python -m tests.benchmarks.ablation FOLDER [--model M] [--draft DIR] [--weights int8] [--prompts 12]
                                         [--tokens 48] [--temperature 0] [--top-k 0]
-                                        [--humaneval | --unforeseeable]
+                                        [--held-out | --humaneval | --unforeseeable]
 
 Every setting decodes the same prompts, as `model-setup benchmark` does it, but to the last token asked for.
+With --held-out FOLDER is a repository, and they are places in its held-out files, decoded with its own table.
 Per setting: tokens a second (minimum, median, maximum over prompts), all prompts against plain, what the
 cost model promised for that, tokens per cycle and how many were promised, alpha by source, c of the draft,
 bytes read per token against plain (Spector & Ré 2023, table 1), operations per byte of the oracle, where
@@ -18,6 +19,7 @@ import argparse
 import platform
 import statistics
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,7 +35,9 @@ from model_setup.benchmark_prompts import Prompt, humaneval_prompts
 from model_setup.contest import Contest, modes
 from model_setup.results import STAGES, Figures, Setting
 from model_setup.store import general_trigram_path, resolve_model
+from model_setup.trigram import build_repository_trigram
 from tests.benchmarks.prompts import decode, fim_prompts, unforeseeable_prompts
+from tests.benchmarks.trigram_gain import held_out_prompts
 
 HEAD = """
 | setting | tok/s by prompt | all | / plain | promised | tokens a cycle (promised) | alpha draft2 draft \
@@ -91,19 +95,29 @@ def main() -> int:
     parser.add_argument("--tokens", type=int, default=48)
     parser.add_argument("--temperature", type=float, default=0.0)
     parser.add_argument("--top-k", type=int, default=0)
+    parser.add_argument("--held-out", action="store_true")
     parser.add_argument("--humaneval", action="store_true")
     parser.add_argument("--unforeseeable", action="store_true", help="prompts of random identifiers instead")
     parser.add_argument("--alpha", action="store_true")
     args = parser.parse_args()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as work:
+        return compare(args, Path(work))
 
+
+def compare(args: argparse.Namespace, work: Path) -> int:
     engine = load(resolve_model(args.model), draft=args.draft, weights=args.weights)
     table = general_trigram_path(engine.tokenizer.fingerprint)
-    engine.use_table(table)
-    prompts = fim_prompts(args.folder, args.prompts, engine)
-    if args.humaneval:
+    if args.held_out:
+        prompts = held_out_prompts(args.folder, args.prompts, engine.tokenizer)
+        own = work / "own.trigram"
+        table = build_repository_trigram(args.folder, engine.tokenizer, own, table).path
+    elif args.humaneval:
         prompts = humaneval_prompts(engine.tokenizer)[: args.prompts]
-    if args.unforeseeable:
+    elif args.unforeseeable:
         prompts = unforeseeable_prompts(args.prompts, engine)
+    else:
+        prompts = fim_prompts(args.folder, args.prompts, engine)
+    engine.use_table(table)
     print(f"{platform.machine()}, torch {torch.__version__}, {torch.get_num_threads()} threads")
     print(f"{engine.name}, {engine.weights}, draft {args.draft and args.draft.name}, {len(prompts)} prompts")
 

@@ -196,9 +196,10 @@ def llama_cpp_rows(gguf: Path, fim: Sequence[Prompt], tokens: int) -> None:
         with llama_cpp(gguf, guesses) as peer:
             if not guesses:
                 measured = against(peer, ours, [_short(ours)] * 5, 32, PLAIN)
-                weights = ours.model.traffic(1, 0, head=True)[1] / 2
-                bits = f"; {8 * gguf.stat().st_size / weights:.1f} bits a weight there, 8 here"
-                row(f"short context, plain int8 / {name}, same GGUF", "1", measured + bits)
+                read = ours.model.traffic(1, 0, head=True)[0] / 1e6
+                size = gguf.stat().st_size / 1e6
+                sizes = f"; its file has {size:.0f} MB, embeddings included, ours reads {read:.0f} a token"
+                row(f"short context, plain int8 / {name}, same GGUF", "1", measured + sizes)
             row(f"FIM, staged int8 / {name}, same GGUF", "1.7", against(peer, ours, fim, tokens))
 
 

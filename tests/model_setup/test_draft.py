@@ -52,6 +52,7 @@ def _clock_and_general_code(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=look))
     monkeypatch.setattr("model_setup.trigram.general_texts", lambda: iter(["for name in names:\n    pass\n"]))
     monkeypatch.setattr(making, "half_precision_pays", lambda _device: False)
+    monkeypatch.setitem(making.RATES, "carved", 1e-3)  # a tiny model learns little in a few small steps
 
 
 def make(repository: Path, oracle: Path, seconds: float = 1.2, **options):
