@@ -176,7 +176,9 @@ class _Making:
         examples = [Example(window, answers.known(window)) for window in windows]
         judged_examples = [Example(window, answers.known(window)) for window in held]
         goes_on = older if said.get("oracle") == self._identity else None
+        started = time.perf_counter()
         kind, model = self._model(goes_on, said, material, examples)
+        seconds -= time.perf_counter() - started
         device = self._peers.device
         (half,) = self._peers.agree([float(half_precision_pays(device))])
         regime = Regime(seconds, RATES[kind], BATCH[self._placement.device], half=bool(half))

@@ -120,13 +120,17 @@ def shared_recall(model: Trainable, examples: Sequence[Example], peers: Peers, h
     `Regime`."""
     model.eval()
     with _precision(model, half):
-        found = Recall.of(_answers(model, peers.share(examples), peers.device))
+        found = Recall.of(guesses_and_truth(model, peers.share(examples), peers.device))
     model.train()
     first, among, places = peers.total([found.top1 * found.places, found.top4 * found.places, found.places])
     return Recall(first / max(1, places), among / max(1, places), int(places))
 
 
-def _answers(model: Trainable, examples: Sequence[Example], device: str) -> Iterator[tuple[Tensor, Tensor]]:
+def guesses_and_truth(
+    model: Trainable, examples: Sequence[Example], device: str
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """For each example that the oracle was asked about: at each of its n judged places the first WIDTH that
+    ``model`` would say, [n, WIDTH], and the oracle's greedy token, [n]."""
     for example in examples:
         if example.predictions is None:
             continue

@@ -36,7 +36,7 @@ from model_setup.distillation import TEXT, loss_of
 from model_setup.draft import BATCH, RATES
 from model_setup.draft_start import identity
 from model_setup.journal import Journal
-from model_setup.material import Material, read_material
+from model_setup.material import read_material
 from model_setup.peers import Peers
 from model_setup.predictions import Answers
 from model_setup.recall import WIDTH, Example, Recall
@@ -91,7 +91,7 @@ def with_text(of_answers: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Loss:
 
 def rejection(scores: Tensor, columns: Tensor, chances: Tensor) -> Tensor:
     """How often standard speculative sampling would reject: 1 - sum min(p, q) (Leviathan et al. 2022,
-    corollary 3.6), the total variation distance that DistillSpec trains on (Zhou et al. 2023)."""
+    corollary 3.6), the total variation distance, of those that DistillSpec compares (Zhou et al. 2023)."""
     own = scores.softmax(dim=-1).gather(-1, columns.clamp(min=0))
     return 1 - torch.minimum(own, chances).sum(dim=-1).mean()
 
@@ -170,7 +170,7 @@ def main() -> int:
     tokenizer = Tokenizer(oracle / "tokenizer.json")
     placement = placements("cpu", "auto")[0]
     peers = Peers(0, 1, "cpu")
-    material: Material = read_material(args.folder, oracle, tokenizer)
+    material = read_material(args.folder, oracle, tokenizer)
     windows, held = material.windows, material.held
     answers = Answers(args.answers, f"{identity(oracle)} {placement.weights}")
     ask_oracle(

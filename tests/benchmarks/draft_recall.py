@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -21,7 +22,6 @@ from engine.placement import placements
 from engine.request import CancelToken
 from engine.tokenizer import Tokenizer
 from model_setup.asking import ask_oracle
-from model_setup.distillation import batch_of
 from model_setup.draft_start import identity
 from model_setup.material import read_material
 from model_setup.peers import Peers
@@ -29,22 +29,19 @@ from model_setup.predictions import Answers
 from model_setup.recall import WIDTH, Example
 from model_setup.store import general_trigram_path, resolve_model
 from model_setup.trainable import Trainable
+from model_setup.training import guesses_and_truth
 from model_setup.trigram import build_repository_trigram
 
 
 @torch.no_grad()
-def draft_hits(model: Trainable, example: Example) -> list[bool]:
+def draft_hits(model: Trainable, examples: Sequence[Example]) -> list[bool]:
     """For each judged place, whether the oracle's token is among the draft's first WIDTH."""
-    assert example.predictions is not None
-    tokens, seen = batch_of([example])
-    judged = example.window.judged
-    guesses = model.best(model(tokens, seen)[0, judged:], WIDTH)
-    greedy = example.predictions.ids[judged:, :1].long()
-    return [bool(hit) for hit in (guesses == greedy).any(dim=1)]
+    found = guesses_and_truth(model, examples, "cpu")
+    return [bool(hit) for guesses, truth in found for hit in (guesses == truth[:, None]).any(dim=1)]
 
 
 def table_hits(table: NgramTable, example: Example) -> list[bool]:
-    """As `draft_hits`."""
+    """As `draft_hits`, of one example."""
     assert example.predictions is not None
     ids, judged = example.window.ids, example.window.judged
     greedy = example.predictions.ids[judged:, 0].tolist()
@@ -76,7 +73,7 @@ def main() -> int:
         own = Path(work, "own.trigram")
         build_repository_trigram(args.folder, tokenizer, own, general)
         tables = {"general": general, "repository's": own}
-        by_draft = [hit for example in examples for hit in draft_hits(model, example)]
+        by_draft = draft_hits(model, examples)
         print(f"{len(by_draft)} places; the draft: {share(by_draft)}")
         for name, path in tables.items():
             table = NgramTable(path, tokenizer.fingerprint)

@@ -93,6 +93,20 @@ def test_it_foretells_the_oracle_better_than_before_and_the_engine_guesses_with_
     assert texts["plain"] == texts["staged"]
 
 
+def test_the_time_that_carving_takes_is_no_more_there_for_training(repository, oracle, monkeypatch):
+    quick = make(repository, oracle).steps
+    shutil.rmtree(repository.parent / "draft")
+    carve = making.carved_model
+
+    def slow(*arguments):
+        for _ in range(30):
+            making.time.perf_counter()
+        return carve(*arguments)
+
+    monkeypatch.setattr(making, "carved_model", slow)
+    assert 0 < make(repository, oracle).steps < quick
+
+
 def test_of_the_same_text_nothing_is_made_twice(repository, oracle):
     report = make(repository, oracle)
     before = contents(report.directory)
