@@ -320,6 +320,62 @@ async def test_reading_ends_when_nobody_waits_or_types_any_more(desk):
     assert desk.generations == 0
 
 
+@at_desk({"x = y": "foo()"}, "x = ")
+async def test_an_answer_is_begun_while_its_request_waits_for_a_pause(desk):
+    desk.set(pacing, "PAUSE", 0.5)
+    desk.type("y")
+    request = asyncio.ensure_future(desk.suggest())
+    while not desk.generations or not desk.thread.idle:
+        await asyncio.sleep(0.001)
+    assert not request.done()
+    assert await request == ["foo()"]
+    assert desk.generations == 1
+
+
+@at_desk({"x = y": ENDLESS, "z": "!"}, "x = ", delay=0.01)
+async def test_what_was_begun_ends_when_the_user_types_on(desk):
+    desk.set(pacing, "PAUSE", 0.5)
+    desk.type("y")
+    request = asyncio.ensure_future(desk.suggest())
+    while not desk.engine.emitted:
+        await asyncio.sleep(0.001)
+    desk.type("z")
+    assert await request == []
+    assert desk.engine.emitted < 64
+    assert await desk.suggest() == ["!"]
+
+
+@at_desk({"x = y": ENDLESS}, "x = ", delay=0.01)
+async def test_what_was_begun_is_gone_on_with_once_the_pause_is_over(desk):
+    desk.type("y")
+    (text,) = await desk.suggest()
+    assert ENDLESS.startswith(text)
+    assert desk.generations == 1
+
+
+@at_desk({"x = yz": "foo()"}, "x = ")
+async def test_in_a_burst_of_typing_nothing_is_begun(desk):
+    desk.set(pacing, "PAUSE", 0.5)
+    desk.type("y")
+    desk.type("z")
+    request = asyncio.ensure_future(desk.suggest())
+    await asyncio.sleep(0.2)
+    assert desk.engine.asked == []
+    assert await request == ["foo()"]
+
+
+@at_desk({"x = y": "foo()"}, "x = ")
+async def test_in_a_pause_of_the_user_s_choice_the_prompt_is_read_and_no_more(desk):
+    desk.completions.use(Settings(debounce=500))
+    desk.type("y")
+    request = asyncio.ensure_future(desk.suggest())
+    while not desk.readings or not desk.thread.idle:
+        await asyncio.sleep(0.001)
+    assert not request.done()
+    assert desk.generations == 0
+    assert await request == ["foo()"]
+
+
 @at_desk({"x = ": "foo()"}, "x = ")
 async def test_when_the_user_pauses_after_a_change_its_prompt_is_read_once(desk):
     await desk.suggest()
