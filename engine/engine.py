@@ -97,6 +97,14 @@ class Engine:
         """Seconds of the oracle's forward pass by its number of rows, as measured at load."""
         return self._oracle.times
 
+    @property
+    def reading_seconds(self) -> float:
+        """What a token of a prompt takes to read, by the most rows that were measured at load.
+
+        With more rows each takes about as long on a CPU, and less on a GPU.
+        """
+        return self.step_times(MEASURED_ROWS[-1]) / MEASURED_ROWS[-1]
+
     @cached_property
     def _token_index(self) -> TokenIndex:
         return TokenIndex(self.tokenizer.token_bytes())

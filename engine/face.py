@@ -15,7 +15,8 @@ class EngineFace(Protocol):
     """`engine.engine.Engine` in this process, or a stand-in for one in another (`engine.host.remote`).
 
     max_context: tokens of prompt and output together. notice: what the user should know about where it
-    runs, or "". load_seconds: what loading took. displaced: how often the prompt of somebody else who uses
+    runs, or "". load_seconds: what loading took. reading_seconds: what a token of a prompt takes to read, as
+    far as was measured then. displaced: how often the prompt of somebody else who uses
     the engine has taken the place of ours in its cache. The rest is as in `engine.load`.
     """
 
@@ -30,6 +31,8 @@ class EngineFace(Protocol):
 
     @property
     def weights(self) -> str: ...
+    @property
+    def reading_seconds(self) -> float: ...
 
     def generate(
         self,

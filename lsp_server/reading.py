@@ -10,16 +10,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-_USUAL = 1 / 400  # seconds a token, until it is known: somewhat more than two cores of an AMD EPYC take
 _TELLING = 64  # tokens; fewer take a pass's time whatever their number
 
 
 class Reading:
     """What an engine's cache holds, as far as one who asks can tell, and how quickly it reads the rest."""
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, per_token: float, clock: Callable[[], float] = time.perf_counter) -> None:
+        """per_token: seconds that a token takes, as far as is known before any was read."""
         self._clock = clock
-        self._per_token = _USUAL
+        self._per_token = per_token
         self._read: Sequence[int] = ()
         self._begun: tuple[Sequence[int], float] | None = None
 
@@ -41,6 +41,8 @@ class Reading:
             if unread >= _TELLING:
                 self._per_token += (taken / unread - self._per_token) / 2
         else:
+            if unread >= _TELLING and taken > unread * self._per_token:  # it takes longer, who knows how much
+                self._per_token = min(taken / unread, 2 * self._per_token)
             self._read = prompt[: len(prompt) - unread + min(unread, int(taken / self._per_token))]
         self._begun = None
 

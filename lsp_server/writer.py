@@ -105,7 +105,7 @@ class EngineWriter:
         """Raises DraftlineError if prompts for this model cannot be written."""
         self.engine = engine
         self._format = PromptFormat(engine.tokenizer, engine.name)
-        self._reading = Reading()
+        self._reading = Reading(engine.reading_seconds)
         self._displaced = 0
 
     @property

@@ -125,6 +125,7 @@ class RemoteEngine:
         self.weights = opened.weights
         self.notice = opened.notice
         self.load_seconds = opened.load_seconds
+        self.reading_seconds = opened.reading_seconds
         self.fingerprint = opened.fingerprint
         self.spare = spare
         self.displaced = 0

@@ -120,6 +120,7 @@ class Shelf:
             weights=engine.weights,
             notice=engine.notice,
             load_seconds=engine.load_seconds,
+            reading_seconds=engine.reading_seconds,
         )
 
     def _tokenizer(self, oracle: Path, engine: HostedEngine) -> Path:

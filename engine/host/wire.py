@@ -81,6 +81,7 @@ class Opened(Struct, frozen=True, tag=True):
     weights: str
     notice: str
     load_seconds: float
+    reading_seconds: float
 
 
 class Emitted(Struct, frozen=True, tag=True):

@@ -60,6 +60,7 @@ def test_an_engine_says_what_it_is(model: Path):
     assert (engine.name, engine.device, engine.weights) == ("tiny", "cpu", "int8")
     assert (engine.max_context, engine.tokenizer.vocab_size) == (CONTEXT, TOKENS)
     assert engine.load_seconds > 0
+    assert engine.reading_seconds == engine.step_times(32) / 32
     assert progress == sorted(progress)
     assert progress[-1] == 1.0
 

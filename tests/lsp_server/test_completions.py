@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import OutOfMemory
-from lsp_server import completions, pacing, reading
+from lsp_server import completions, pacing
 from lsp_server.asked import Asked
 from lsp_server.completer import Completer
 from lsp_server.completions import Completions
 from lsp_server.documents import Document
 from lsp_server.engine_thread import EngineThread
+from lsp_server.reading import Reading
 from lsp_server.settings import Settings
 from lsp_server.writer import EngineWriter
 from tests.lsp_server.scripted_engine import ScriptedEngine
@@ -213,8 +214,7 @@ async def test_a_request_that_is_cancelled_while_it_waits_for_a_look_ahead_leave
 
 @at_desk({"x = ": "foo()"}, "y = 1\n" * 400 + "x = ")
 async def test_a_prompt_that_was_shortened_is_read_whole_once_nobody_waits(desk):
-    desk.set(reading, "_USUAL", 1.0)  # a second a token: nothing can be read in time
-    desk.thread.worker.writer._reading = reading.Reading()
+    desk.thread.worker.writer._reading = Reading(1.0)  # a second a token: nothing can be read in time
     assert await desk.suggest() == ["foo()"]
     await desk.idle()
     asked, read = desk.engine.prompts[0], desk.engine.prompts[-1]
@@ -227,7 +227,6 @@ async def test_a_prompt_that_was_shortened_is_read_whole_once_nobody_waits(desk)
 async def test_a_prompt_is_shortened_again_when_another_window_has_taken_its_place_in_the_cache(desk):
     await desk.suggest()
     await desk.idle()
-    desk.set(reading, "_USUAL", 1.0)
     writer = desk.thread.worker.writer
     writer._reading._per_token = 1.0
     for displaced, short in ((0, False), (1, True), (1, False)):

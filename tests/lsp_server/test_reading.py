@@ -16,6 +16,7 @@ from lsp_server.writer import EngineWriter
 from tests.lsp_server.scripted_engine import ScriptedEngine
 
 PROMPT = list(range(1000))
+PER_TOKEN = 0.0025  # seconds
 LINES = split_lines("".join(f"name_{number} = {number}\n" for number in range(400)))
 CURSOR = Cursor(300, 0)
 
@@ -39,8 +40,12 @@ def read(reading, clock, prompt, seconds, whole=True):
     reading.ends(whole)
 
 
+def test_before_anything_was_read_it_is_as_told(clock):
+    assert Reading(0.003, clock).seconds(PROMPT) == pytest.approx(3.0)
+
+
 def test_how_long_a_token_takes_is_learned_from_long_prompts(clock):
-    reading = Reading(clock)
+    reading = Reading(PER_TOKEN, clock)
     for _ in range(12):
         read(reading, clock, PROMPT, 5.0)
         read(reading, clock, [-1, *PROMPT], 5.005)
@@ -48,14 +53,14 @@ def test_how_long_a_token_takes_is_learned_from_long_prompts(clock):
 
 
 def test_what_few_tokens_take_tells_nothing_of_many(clock):
-    reading = Reading(clock)
+    reading = Reading(PER_TOKEN, clock)
     before = reading.seconds(PROMPT)
     read(reading, clock, PROMPT[:10], 5.0)
     assert reading.seconds(list(reversed(PROMPT))) == before
 
 
 def test_only_what_is_new_has_to_be_read(clock):
-    reading = Reading(clock)
+    reading = Reading(PER_TOKEN, clock)
     read(reading, clock, PROMPT, 1.0)
     assert reading.seconds(PROMPT) == 0
     assert reading.seconds([*PROMPT, 1]) == reading.seconds([1]) > 0
@@ -63,7 +68,7 @@ def test_only_what_is_new_has_to_be_read(clock):
 
 
 def test_of_what_was_broken_off_as_much_is_read_as_there_was_time_for(clock):
-    reading = Reading(clock)
+    reading = Reading(PER_TOKEN, clock)
     for _ in range(12):
         read(reading, clock, PROMPT, 1.0)
         read(reading, clock, [-1], 0.0)
@@ -71,8 +76,15 @@ def test_of_what_was_broken_off_as_much_is_read_as_there_was_time_for(clock):
     assert reading.seconds(PROMPT) == pytest.approx(0.75, rel=0.02)
 
 
+@pytest.mark.parametrize(("taken", "learned"), [(1.0, 2.5), (4.0, 4.0), (3600.0, 5.0)])
+def test_what_was_broken_off_after_its_time_takes_longer_but_perhaps_the_machine_slept(clock, taken, learned):
+    reading = Reading(PER_TOKEN, clock)
+    read(reading, clock, PROMPT, taken, whole=False)
+    assert reading.seconds([-1] * 1000) == pytest.approx(learned)
+
+
 def test_what_was_not_begun_does_not_end(clock):
-    reading = Reading(clock)
+    reading = Reading(PER_TOKEN, clock)
     read(reading, clock, PROMPT, 1.0)
     clock.now += 100.0
     reading.ends(whole=False)
@@ -81,6 +93,8 @@ def test_what_was_not_begun_does_not_end(clock):
 
 class SlowReader(ScriptedEngine):
     """Takes a millisecond for each token that did not begin the prompt before."""
+
+    reading_seconds = 0.001
 
     def generate(self, prompt_ids, params, cancel=None, context_ids=None, begins_with=""):
         before = self.prompts[-1] if self.prompts else []
@@ -107,6 +121,13 @@ def test_who_waits_gets_a_prompt_that_can_be_read_in_time():
     length, short = ask(writer, 0.5, Cursor(100, 0))
     assert short
     assert length < 2 / 3 * whole
+
+
+def test_the_first_who_waits_gets_a_prompt_that_can_be_read_in_time_too():
+    writer = EngineWriter(SlowReader(lambda prefix, suffix: "x"))
+    length, short = ask(writer, 0.5)
+    assert short
+    assert length <= 300
 
 
 def test_who_can_wait_gets_all_of_it():

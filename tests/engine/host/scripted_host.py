@@ -39,6 +39,7 @@ class HostedScript:
     """The same face as ``engine.Engine``."""
 
     weights, notice, eos_ids, max_context, load_seconds = "fp32", "", (END,), 4096, 0.5
+    reading_seconds = 0.0025
     displaced = 0
     threads: int | None = 0  # of all engines of the process
 
