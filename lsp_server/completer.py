@@ -91,6 +91,9 @@ def _read(writing: Writing, place: Place, style: Style) -> _Written:
     written = _Written(begun=not typed)
     for step in writing.steps:
         shown = len(written.tokens)
+        # asked once for all tokens of a step: a text's end stays where it is, whatever is written after it
+        so_far = whole + "".join(step.texts).replace("\r", "")
+        ends = end_of_suggestion(style.applied(so_far[len(typed) :], place.left), place) is not None
         written.seconds += step.seconds
         written.full = step.full
         for token, origin in zip(step.texts, step.origins, strict=True):
@@ -106,7 +109,7 @@ def _read(writing: Writing, place: Place, style: Style) -> _Written:
             written.origins.append(origin)
             written.tokens.append(text[len(written.text) :])
             written.text = text
-            written.end = end_of_suggestion(text, place)
+            written.end = end_of_suggestion(text, place) if ends else None
             if written.end is not None:
                 break
         written.cycles += len(written.tokens) > shown
