@@ -74,7 +74,7 @@ class Draft:
         self._truth: list[int] = []  # prompt and output: the reader may lag behind it
         self._slots: dict[int, int] = {}  # node -> its slot, for the nodes read in this cycle
         self._spent = 0.0  # seconds that reading them took, by the step times
-        self._guessed: dict[int, dict[int, object]] = {}  # node -> {token: the feature it was judged by}
+        self._guessed: dict[int, dict[int, tuple[object, ...]]] = {}  # node -> {token: what it was judged by}
         self._guessed_below: dict[int, set[int]] = {}  # node -> the tokens that were there before
         self._rest = self._rested = 0
 
@@ -100,8 +100,9 @@ class Draft:
             features = self._guessed.get(node)
             if features is None:
                 continue
-            for guess, feature in features.items():
-                self._statistics.observe(feature, guess == token)
+            for guess, judged_by in features.items():
+                for feature in judged_by:
+                    self._statistics.observe(feature, guess == token)
             if token not in self._guessed_below[node]:
                 self._statistics.observe("next", tree.children[node].get(token) in accepted)
         read = [node for node in accepted if node in self._slots]
@@ -192,18 +193,28 @@ class Draft:
         return self._times.behind(self._reader.cache.length)
 
     def _judge(self, tree: TokenTree, node: int, row: Row) -> None:
+        """Score what stands below ``node`` anew by the draft's logits there, and add the draft's own guesses.
+
+        A guess's chance is learned from the draft's word, and that estimate is the prior of a finer one, from
+        its word and that of the stage below, as in MacKay & Peto (1995), 3. So the draft's word counts where
+        there is little to go by, and the guesses of a table that is right more often keep their chances.
+        """
         position = len(self._truth) + tree.depths[node]
         width = 1 if tree.shape == "chain" else self.CHILDREN
         guesses = self._sampler.likeliest(row, position, width)
         ranked = {token: (rank, probability) for rank, (token, probability) in enumerate(guesses)}
-        features: dict[int, object] = {}
+        features: dict[int, tuple[object, ...]] = {}
         self._guessed_below[node] = set(tree.children[node])
         for token in (*ranked, *(token for token in tree.children[node] if token not in ranked)):
             rank, probability = ranked.get(token, (self.CHILDREN, 0.0))
-            features[token] = feature = ("draft", rank, int(probability * 10))
-            prior = probability if rank < self.CHILDREN else SMALLEST_CHANCE
-            score = tree.scores[node] * self._statistics.estimate(feature, prior)
             child = tree.children[node].get(token)
+            below = -1 if child is None else int(5 * tree.scores[child] / tree.scores[node])
+            coarse = ("draft", rank, int(10 * probability))
+            fine = ("both", min(rank, 2), token in ranked, int(5 * probability), below)
+            features[token] = coarse, fine
+            prior = probability if token in ranked else SMALLEST_CHANCE
+            chance = self._statistics.estimate(fine, self._statistics.estimate(coarse, prior))
+            score = tree.scores[node] * chance
             if child is not None:
                 tree.rescore(child, score)
             elif score >= SMALLEST_CHANCE:

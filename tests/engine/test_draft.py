@@ -15,11 +15,11 @@ from engine.cost_model import StepTimes
 from engine.decoding import decode
 from engine.draft2 import Draft2
 from engine.reader import Reader
-from engine.request import CancelToken, Cycle, SamplingParams, Shape
+from engine.request import CancelToken, Cycle, Origin, SamplingParams, Shape, Spent
 from engine.sampling import Sampler
 from engine.stages import Draft, Oracle, Request, Stage, coupled
 from engine.transformer import Transformer
-from engine.tree import TokenTree
+from engine.tree import ROOT, TokenTree
 from tests.engine.tiny_models import TOKENS, CancelAtLook, load_tiny, write_model
 
 CAPACITY = 300
@@ -154,6 +154,52 @@ def test_where_a_draft_is_never_right_its_tries_cost_little(models, monkeypatch,
         passes.clear()
         done = cycles(oracle_of(models["large"]), stage, [1, 2, 3], 240, sampler=sampler)
     assert 0 < cost * len(passes) / len(done) < 0.05
+
+
+class SometimesRight:
+    """A stage that guesses ``text``: every other token surely and rightly, the others doubtfully and wrongly.
+
+    scores: what the stage above made of the guesses, and whether they were right.
+    """
+
+    def __init__(self, text: list[int]) -> None:
+        self._text = text
+        self._right = False
+        self.scores: list[tuple[bool, float]] = []
+
+    def begin(self, request: Request) -> bool:
+        self._at = 0
+        return True
+
+    def propose(self, tree: TokenTree, budget: int, times: StepTimes) -> None:
+        if len(tree) > 1:
+            return
+        self._right = not self._right
+        self._told = (self._text[self._at] + (not self._right)) % TOKENS
+        tree.add(ROOT, self._told, 0.9 if self._right else 0.1, "draft2")
+
+    def advance(self, tree: TokenTree, accepted: Sequence[int], tokens: Sequence[int]) -> None:
+        if len(tree) > 1:
+            self.scores.append((self._right, tree.scores[tree.children[ROOT][self._told]]))
+        self._at += len(tokens)
+
+    def spent(self) -> dict[Origin, Spent]:
+        return {}
+
+
+def test_a_weak_draft_leaves_the_stage_below_its_say(models, monkeypatch):
+    """The draft knows neither the right nor the wrong guesses, so it cannot tell them apart itself."""
+    plain = text_of(cycles(oracle_of(models["large"]), None, [1, 2, 3], 41))
+    monkeypatch.setattr(Draft, "_pays", lambda self, tree, unread, *times: ROOT in unread)
+    below = SometimesRight(plain)
+    stage = draft(models["small"], below)
+    for _ in range(4):
+        assert text_of(cycles(oracle_of(models["large"]), stage, [1, 2, 3])) == plain[:40]
+    late = below.scores[len(below.scores) // 2 :]
+    for right in (True, False):
+        scores = [score for was_right, score in late if was_right == right]
+        assert len(scores) > 10
+        assert all((score > 0.5) == right for score in scores)
 
 
 def test_a_right_guess_that_saves_less_than_it_costs_is_not_made(models, monkeypatch):
