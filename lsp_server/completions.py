@@ -38,6 +38,7 @@ from lsp_server.suggestion import Suggestion
 
 INVOKED = 2  # times as long as for a request that typing has caused, one may take that the user made
 _AHEAD_SECONDS = 4.0  # for what nobody waits for yet
+_LAST_PASS = 0.05  # seconds that the pass takes in which the time is up, and the answer's way to the user
 _SENT = 0.003  # seconds in which an answer is on its way, if nothing takes the interpreter's lock from it
 _REST = 0.5  # seconds from a change, in which an editor asks of its own accord
 
@@ -193,9 +194,9 @@ class Completions:
         return SamplingParams(chosen.max_tokens, chosen.temperature, seed=chosen.seed)
 
     def _seconds(self, invoked: bool) -> float:
-        """From a request's arrival to its answer, without the pause that the user has chosen."""
+        """From a request's arrival to the last pass for it, without the pause that the user has chosen."""
         chosen = self._settings
-        limit = chosen.time_limit / 1000
+        limit = chosen.time_limit / 1000 - _LAST_PASS
         return limit * INVOKED if invoked else limit + (chosen.debounce or 0) / 1000
 
     def _ready(self, uri: str, invoked: bool = False) -> bool:

@@ -474,7 +474,7 @@ async def test_what_was_not_even_begun_in_time_is_computed_ahead(desk):
 async def test_who_waits_for_a_model_that_has_not_begun_in_time_waits_on_and_is_shown_what_there_is_then(
     desk,
 ):
-    desk.completions.use(Settings(time_limit=200))
+    desk.completions.use(Settings(time_limit=250))
     (text,) = await desk.suggest()
     assert text
     assert "foo()".startswith(text)
