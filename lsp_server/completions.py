@@ -25,7 +25,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from engine.request import SamplingParams
+from engine.request import CancelToken, SamplingParams
 from lsp_server.asked import Asked, written, written_once
 from lsp_server.cache import Cache, Known, Window, window_of
 from lsp_server.completer import Completer
@@ -94,9 +94,9 @@ class Completions:
         self._on_failure = on_failure
         self._cache = Cache()
         self._pace = Pace()
-        self._tasks: set[asyncio.Future[object]] = set()
+        self._tasks: set[asyncio.Future[Any]] = set()
         self._ahead: _Ahead | None = None  # the latest
-        self._reading: tuple[str, Job[Completer, None]] | None = None  # the latest, and for which document
+        self._reading: tuple[str, Job[Completer, bool]] | None = None  # the latest, and for which document
 
     async def suggest(self, asked: Asked) -> list[Suggestion]:
         """What to show, the best first; nothing if there is nothing, or nobody waits for it any more."""
@@ -226,8 +226,8 @@ class Completions:
         over = time.monotonic() + seconds
         reading = self._read_ahead(asked, end)
         if reading:
-            await asyncio.wait([asyncio.wrap_future(reading.future)], timeout=seconds)
-            read = reading.future.done() and not reading.cancel.cancelled
+            await asyncio.wait([reading], timeout=seconds)
+            read = reading.done() and reading.result()
             if write and read and self._pace.is_turn(asked.uri, turn) and self._ready(asked.uri):
                 self._compute_ahead(asked, end)
         await asyncio.sleep(over - time.monotonic())
@@ -306,15 +306,15 @@ class Completions:
         if settings == self._settings and not known.nothing_yet:
             self._cache.put(asked.uri, window_of(asked.lines, asked.cursor), known)
 
-    def _read_ahead(self, asked: Asked, end: float) -> Job[Completer, None] | None:
-        """Let the engine read the prompt of a likely request, so that its answer comes by ``end``; None where
-        that is of no use."""
+    def _read_ahead(self, asked: Asked, end: float) -> asyncio.Future[bool | None] | None:
+        """Let the engine read the prompt of a likely request, so that its answer comes by ``end``.
+
+        Gives what will be true once it is read; None where that is of no use.
+        """
         if known_at(self._cache, asked) or (self._ahead and self._ahead.is_for(asked)):
             return None
-        job = self._submit_reading(asked, end)
-        reading = self._outcome(job)
-        self.start(reading)
-        return job
+        reading = self._outcome(self._submit_reading(asked, end))
+        return self.start(reading)
 
     async def _read_whole(self, asked: Asked, turn: object) -> None:
         """Let the engine read all of a prompt that was shortened, once nothing else is computed ahead."""
@@ -323,13 +323,14 @@ class Completions:
         if self._pace.is_turn(asked.uri, turn) and self._ready(asked.uri):
             await self._outcome(self._submit_reading(asked, math.inf))
 
-    def _submit_reading(self, asked: Asked, end: float) -> Job[Completer, None]:
+    def _submit_reading(self, asked: Asked, end: float) -> Job[Completer, bool]:
         limit = Deadline(end)
-        job: Job[Completer, None] = self._engine.submit_ahead(
-            lambda completer, cancel: completer.read_ahead(
-                asked.lines, asked.cursor, Limited(cancel, limit), asked.around
-            )
-        )
+
+        def read(completer: Completer, cancel: CancelToken) -> bool:
+            completer.read_ahead(asked.lines, asked.cursor, Limited(cancel, limit), asked.around)
+            return True
+
+        job = self._engine.submit_ahead(read)
         self._reading = asked.uri, job
         return job
 
@@ -337,7 +338,7 @@ class Completions:
         """Whether a prompt for this document is being read."""
         return self._reading is not None and self._reading[0] == uri and not self._reading[1].ended
 
-    def start(self, work: Coroutine[Any, Any, object]) -> asyncio.Future[object]:
+    def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Future[T]:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)  # the loop itself would not keep it alive
         task.add_done_callback(self._tasks.discard)

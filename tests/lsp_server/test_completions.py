@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import gc
 import threading
 import time
 from dataclasses import replace
@@ -342,6 +343,32 @@ async def test_what_was_begun_ends_when_the_user_types_on(desk):
     assert await request == []
     assert desk.engine.emitted < 64
     assert await desk.suggest() == ["!"]
+
+
+@at_desk({"x = y": "foo()"}, "x = ")
+async def test_a_prompt_that_cannot_be_read_ahead_is_told_of_and_the_answer_is_not_begun(desk):
+    desk.set(pacing, "PAUSE", 0.5)
+    generate = desk.engine.generate
+
+    def fails_to_read(prompt_ids, params, cancel, *more, **named):
+        if params.max_tokens == 0:
+            raise OutOfMemory("no memory")
+        return generate(prompt_ids, params, cancel, *more, **named)
+
+    desk.engine.generate = fails_to_read
+    untold = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: untold.append(context))
+    desk.type("y")
+    request = asyncio.ensure_future(desk.suggest())
+    while not desk.failures:
+        await asyncio.sleep(0.001)
+    await asyncio.sleep(0.1)
+    assert desk.generations == 0
+    assert await request == ["foo()"]
+    await desk.idle()
+    gc.collect()
+    assert [str(failure) for failure in desk.failures] == ["no memory"]
+    assert untold == []
 
 
 @at_desk({"x = y": ENDLESS}, "x = ", delay=0.01)
