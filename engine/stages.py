@@ -208,7 +208,7 @@ class Draft:
         for token in (*ranked, *(token for token in tree.children[node] if token not in ranked)):
             rank, probability = ranked.get(token, (self.CHILDREN, 0.0))
             child = tree.children[node].get(token)
-            below = -1 if child is None else int(5 * tree.scores[child] / tree.scores[node])
+            below = -1 if child is None else int(5 * tree.chance(child))
             coarse = ("draft", rank, int(10 * probability))
             fine = ("both", min(rank, 2), token in ranked, int(5 * probability), below)
             features[token] = coarse, fine

@@ -64,6 +64,11 @@ class TokenTree:
                 self.scores[child] = min(self.scores[child] * factor, self.scores[parent])
                 rescored.append(child)
 
+    def chance(self, node: int) -> float:
+        """The share of its parent's score that ``node`` has; 0 where the parent has none."""
+        whole = self.scores[self.parents[node]]
+        return self.scores[node] / whole if whole > 0 else 0.0
+
     def path(self, node: int) -> list[int]:
         """The nodes from the root to ``node``, both included."""
         nodes = []

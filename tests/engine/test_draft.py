@@ -187,6 +187,26 @@ class SometimesRight:
         return {}
 
 
+class TwoInARow(SometimesRight):
+    """Guesses the tokens 5 and 6, one after the other."""
+
+    def propose(self, tree: TokenTree, budget: int, times: StepTimes) -> None:
+        if len(tree) == 1:
+            tree.add(tree.add(ROOT, 5, 0.5, "draft2"), 6, 0.25, "draft2")
+
+    def advance(self, tree: TokenTree, accepted: Sequence[int], tokens: Sequence[int]) -> None:
+        pass
+
+
+def test_below_a_guess_that_the_draft_gives_no_chance_at_all_others_are_judged_as_well(models, monkeypatch):
+    """A probability is rounded to 0 where the temperature is low."""
+    plain = text_of(cycles(oracle_of(models["large"]), None, [1, 2, 3]))
+    monkeypatch.setattr(Draft, "_pays", lambda self, tree, unread, *times: len(self._slots) < 8)
+    monkeypatch.setattr(Sampler, "likeliest", lambda self, row, position, k: [(4, 1.0), (5, 0.0)][:k])
+    stage = draft(models["small"], TwoInARow([]))
+    assert text_of(cycles(oracle_of(models["large"]), stage, [1, 2, 3])) == plain
+
+
 def test_a_weak_draft_leaves_the_stage_below_its_say(models, monkeypatch):
     """The draft knows neither the right nor the wrong guesses, so it cannot tell them apart itself."""
     plain = text_of(cycles(oracle_of(models["large"]), None, [1, 2, 3], 41))
