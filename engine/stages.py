@@ -196,7 +196,7 @@ class Draft:
         """Score what stands below ``node`` anew by the draft's logits there, and add the draft's own guesses.
 
         A guess's chance is learned from the draft's word, and that estimate is the prior of a finer one, from
-        its word and that of the stage below, as in MacKay & Peto (1995), 3. So the draft's word counts where
+        its word and that of the stage below, as in MacKay & Peto (1995). So the draft's word counts where
         there is little to go by, and the guesses of a table that is right more often keep their chances.
         """
         position = len(self._truth) + tree.depths[node]
