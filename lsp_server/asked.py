@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeGuard
 
 from engine.request import CancelToken, SamplingParams
 from lsp_server.cache import Known
@@ -34,10 +33,6 @@ class Asked:
     def several(self) -> bool:
         """Whether alternatives are wanted."""
         return self.invoked and not self.one
-
-    def is_met_by(self, known: Known | None) -> TypeGuard[Known]:
-        """Whether that is all that it wants."""
-        return known is not None and (known.several or not self.several)
 
     def accepting(self, text: str) -> Asked:
         """The same request after ``text`` has come in at the cursor."""

@@ -2,8 +2,8 @@
 
 1. It leaves at once for documents that are none of our business, and while there is no model.
 2. The cache: the suggestion may be known already, or the one whose beginning the user has since typed.
-3. It waits for a pause in quick typing, and ends there if a later request or change comes. Meanwhile steps 4
-   to 7 are begun, as work that stops for anything else.
+3. It waits for a pause in quick typing or until its prompt has been read, whichever comes first, and ends
+   there if a later request or change comes.
 4. On the engine's thread (see ``completer``) a prompt is written from the text round the cursor and from
    other files,
 5. in the form that the model's family was trained on;
@@ -25,7 +25,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from engine.request import CancelToken, SamplingParams
+from engine.request import SamplingParams
 from lsp_server.asked import Asked, written, written_once
 from lsp_server.cache import Cache, Known, Window, window_of
 from lsp_server.completer import Completer
@@ -49,8 +49,7 @@ T = TypeVar("T")
 
 @dataclass
 class _Ahead:
-    """What is computed before it is waited for: for the text that accepting a suggestion would give, or for a
-    request that waits for a pause in typing."""
+    """What is computed ahead for a text that is not there yet, but for the user's accepting a suggestion."""
 
     uri: str
     window: Window
@@ -94,9 +93,9 @@ class Completions:
         self._on_failure = on_failure
         self._cache = Cache()
         self._pace = Pace()
-        self._tasks: set[asyncio.Future[Any]] = set()
-        self._ahead: _Ahead | None = None  # the latest
-        self._reading: tuple[str, Job[Completer, bool]] | None = None  # the latest, and for which document
+        self._tasks: set[asyncio.Future[object]] = set()
+        self._ahead: _Ahead | None = None  # the latest look ahead
+        self._reading: tuple[str, Job[Completer, None]] | None = None  # the latest, and for which document
 
     async def suggest(self, asked: Asked) -> list[Suggestion]:
         """What to show, the best first; nothing if there is nothing, or nobody waits for it any more."""
@@ -105,10 +104,10 @@ class Completions:
         turn = self._pace.requested(asked.uri)
         if not self._ready(asked.uri, asked.invoked):
             return []
-        known = await self._known(asked, end)
+        known = known_at(self._cache, asked) or await self._computed_ahead(asked, end)
         if not self._pace.is_turn(asked.uri, turn):
             return []
-        if not asked.is_met_by(known):
+        if known is None or (asked.several and not known.several):
             if not await self._may_go_on(asked, turn, end):
                 return []
             settings = self._settings
@@ -208,34 +207,20 @@ class Completions:
         seconds = 0.0 if asked.invoked else self._pace.wait(asked.uri, self._engine.idle, chosen)
         if not seconds:
             return True
+        reading = None if self._pace.in_burst(asked.uri) else self._read_ahead(asked, end)
         try:
-            if self._pace.in_burst(asked.uri):
-                await asyncio.sleep(seconds)
+            if reading and chosen is None:
+                await asyncio.wait([reading], timeout=seconds)
             else:
-                await self._begun_ahead(asked, turn, seconds, end, write=chosen is None)
-                await self._known(asked, end)
+                await asyncio.sleep(seconds)
         except asyncio.CancelledError:
             if self._pace.is_turn(asked.uri, turn):  # else it is cancelled because the user types on
                 self._engine.cancel_ahead()
             raise
         return self._pace.is_turn(asked.uri, turn) and self._ready(asked.uri, asked.invoked)
 
-    async def _begun_ahead(self, asked: Asked, turn: object, seconds: float, end: float, write: bool) -> None:
-        """For so many seconds, let the engine read the prompt, and begin to ``write`` the answer once that is
-        read. What is written ends with the next change; reading does not, for typing changes little of it."""
-        over = time.monotonic() + seconds
-        reading = self._read_ahead(asked, end)
-        if reading:
-            await asyncio.wait([reading], timeout=seconds)
-            read = reading.done() and reading.result()
-            if write and read and self._pace.is_turn(asked.uri, turn) and self._ready(asked.uri):
-                self._compute_ahead(asked, end)
-        await asyncio.sleep(over - time.monotonic())
-
     async def _computed(self, asked: Asked, known: Known | None, end: float) -> Known | None:
-        """Steps 4 to 7, unless they were begun ahead; with ``known``, only what else there is."""
-        if asked.is_met_by(begun := known_at(self._cache, asked)):
-            return begun
+        """Steps 4 to 7; with ``known``, only what else there is."""
         started = time.monotonic()
         first = known.suggestions[0] if known and not known.suggestions[0].cut else None
         usual, limit = self.usual, Deadline(end)
@@ -245,17 +230,14 @@ class Completions:
         )
         found = await self._outcome(job)
         if found:
-            self._note(asked, found.suggestions[0], time.monotonic() - started)
+            one, seconds = found.suggestions[0], time.monotonic() - started
+            logger.info(
+                "%d tokens, %d cycles, %.3f s, %.3f s in all",
+                *(len(one.tokens), one.cycles, one.seconds, seconds),
+            )
+            if not (asked.invoked or one.cut):
+                self._pace.took(seconds)
         return found
-
-    def _note(self, asked: Asked, one: Suggestion, seconds: float) -> None:
-        """How long the model took for a suggestion."""
-        logger.info(
-            "%d tokens, %d cycles, %.3f s, %.3f s in all",
-            *(len(one.tokens), one.cycles, one.seconds, seconds),
-        )
-        if not (asked.invoked or one.cut):
-            self._pace.took(seconds)
 
     async def _go_on(self, asked: Asked, turn: object, answer: Suggestion) -> None:
         """Once the answer has been sent, go on with what is likely to be asked for next."""
@@ -271,22 +253,20 @@ class Completions:
             return
         ahead = asked.accepting(answer.text)
         known = known_at(self._cache, ahead)
-        if not known or known.suggestions[0].cut:
-            self._compute_ahead(ahead, time.monotonic() + _AHEAD_SECONDS)
+        if known and not known.suggestions[0].cut:
+            return
 
-    def _compute_ahead(self, asked: Asked, end: float) -> None:
-        usual, limit = self.usual, Deadline(end)
+        usual, end = self.usual, Deadline(time.monotonic() + _AHEAD_SECONDS)
         job = self._engine.submit_ahead(
-            lambda completer, cancel: written(completer, asked, None, Limited(cancel, limit), usual)
+            lambda completer, cancel: written(completer, ahead, None, Limited(cancel, end), usual)
         )
-        window = window_of(asked.lines, asked.cursor)
-        self._ahead = _Ahead(asked.uri, window, limit, self.start(self._kept(asked, job)))
+        window = window_of(ahead.lines, ahead.cursor)
+        self._ahead = _Ahead(ahead.uri, window, end, self.start(self._kept(ahead, job)))
 
-    async def _known(self, asked: Asked, end: float) -> Known | None:
-        """What is known for a request, or will be once it is ready that is being computed ahead."""
-        known = known_at(self._cache, asked)
-        if known or not (self._ahead and self._ahead.is_for(asked)):
-            return known
+    async def _computed_ahead(self, asked: Asked, end: float) -> Known | None:
+        """What is being computed ahead for this very text, once it is ready; None if nothing is."""
+        if not (self._ahead and self._ahead.is_for(asked)):
+            return None
         self._ahead.end.at = min(self._ahead.end.at, end)
         try:
             await self._at_work(asyncio.wait([self._ahead.task]))
@@ -296,9 +276,8 @@ class Completions:
         return known_at(self._cache, asked)
 
     async def _kept(self, asked: Asked, job: Job[Completer, Known]) -> None:
-        settings, started = self._settings, time.monotonic()
+        settings = self._settings
         if known := await self._outcome(job):
-            self._note(asked, known.suggestions[0], time.monotonic() - started)
             self._keep(asked, known, settings)
 
     def _keep(self, asked: Asked, known: Known, settings: Settings) -> None:
@@ -306,10 +285,10 @@ class Completions:
         if settings == self._settings and not known.nothing_yet:
             self._cache.put(asked.uri, window_of(asked.lines, asked.cursor), known)
 
-    def _read_ahead(self, asked: Asked, end: float) -> asyncio.Future[bool | None] | None:
-        """Let the engine read the prompt of a likely request, so that its answer comes by ``end``.
+    def _read_ahead(self, asked: Asked, end: float) -> asyncio.Future[object] | None:
+        """Let the engine read the prompt of a request that is likely, so that its answer comes by ``end``.
 
-        Gives what will be true once it is read; None where that is of no use.
+        Gives the reading; None where that is of no use.
         """
         if known_at(self._cache, asked) or (self._ahead and self._ahead.is_for(asked)):
             return None
@@ -323,14 +302,13 @@ class Completions:
         if self._pace.is_turn(asked.uri, turn) and self._ready(asked.uri):
             await self._outcome(self._submit_reading(asked, math.inf))
 
-    def _submit_reading(self, asked: Asked, end: float) -> Job[Completer, bool]:
+    def _submit_reading(self, asked: Asked, end: float) -> Job[Completer, None]:
         limit = Deadline(end)
-
-        def read(completer: Completer, cancel: CancelToken) -> bool:
-            completer.read_ahead(asked.lines, asked.cursor, Limited(cancel, limit), asked.around)
-            return True
-
-        job = self._engine.submit_ahead(read)
+        job: Job[Completer, None] = self._engine.submit_ahead(
+            lambda completer, cancel: completer.read_ahead(
+                asked.lines, asked.cursor, Limited(cancel, limit), asked.around
+            )
+        )
         self._reading = asked.uri, job
         return job
 
@@ -338,7 +316,7 @@ class Completions:
         """Whether a prompt for this document is being read."""
         return self._reading is not None and self._reading[0] == uri and not self._reading[1].ended
 
-    def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Future[T]:
+    def start(self, work: Coroutine[Any, Any, object]) -> asyncio.Future[object]:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)  # the loop itself would not keep it alive
         task.add_done_callback(self._tasks.discard)

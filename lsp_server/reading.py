@@ -19,7 +19,7 @@ class Reading:
     def __init__(self, per_token: float, clock: Callable[[], float] = time.perf_counter) -> None:
         """per_token: seconds that a token takes, as far as is known before any was read."""
         self._clock = clock
-        self._per_token = per_token
+        self._per_token = self._confirmed = per_token
         self._read: Sequence[int] = ()
         self._begun: tuple[Sequence[int], float] | None = None
 
@@ -40,10 +40,14 @@ class Reading:
             self._read = prompt
             if unread >= _TELLING:
                 self._per_token += (taken / unread - self._per_token) / 2
-        else:
-            if unread >= _TELLING and taken > unread * self._per_token:  # it takes longer, who knows how much
-                self._per_token = min(taken / unread, 2 * self._per_token)
-            self._read = prompt[: len(prompt) - unread + min(unread, int(taken / self._per_token))]
+                self._confirmed = self._per_token
+        elif unread:
+            expected = unread * self._per_token
+            read = taken / expected if taken < expected else expected / taken
+            self._read = prompt[: len(prompt) - unread + int(unread * read)]
+            if unread >= _TELLING and taken > expected:
+                # It takes longer, who knows how much: the engine may have been somebody else's meanwhile.
+                self._per_token = min(taken / unread, 2 * self._confirmed)
         self._begun = None
 
     def forget(self) -> None:

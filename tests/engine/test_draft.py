@@ -222,6 +222,28 @@ def test_a_weak_draft_leaves_the_stage_below_its_say(models, monkeypatch):
         assert all((score > 0.5) == right for score in scores)
 
 
+class AlwaysRight(SometimesRight):
+    """Guesses the next token of ``text``, and gives that the chance ``told``."""
+
+    told = 0.9
+
+    def propose(self, tree: TokenTree, budget: int, times: StepTimes) -> None:
+        if len(tree) == 1:
+            self._right, self._told = True, self._text[self._at]
+            tree.add(ROOT, self._told, self.told, "draft2")
+
+
+def test_a_guess_of_a_new_kind_is_judged_as_others_that_the_draft_thinks_so_of(models, monkeypatch):
+    plain = text_of(cycles(oracle_of(models["large"]), None, [1, 2, 3], 41))
+    monkeypatch.setattr(Draft, "_pays", lambda self, tree, unread, *times: ROOT in unread)
+    below = AlwaysRight(plain)
+    stage = draft(models["small"], below)
+    cycles(oracle_of(models["large"]), stage, [1, 2, 3])
+    before, below.told = len(below.scores), 0.3
+    cycles(oracle_of(models["large"]), stage, [1, 2, 3], 4)
+    assert below.scores[before][1] > 0.3
+
+
 def test_a_right_guess_that_saves_less_than_it_costs_is_not_made(models, monkeypatch):
     """A guess is one more row above: what that takes is part of its cost."""
     text = text_of(cycles(oracle_of(models["large"]), None, [1, 2, 3], 60))

@@ -321,15 +321,10 @@ async def test_reading_ends_when_nobody_waits_or_types_any_more(desk):
 
 
 @at_desk({"x = y": "foo()"}, "x = ")
-async def test_an_answer_is_begun_while_its_request_waits_for_a_pause(desk):
-    desk.set(pacing, "PAUSE", 0.5)
+async def test_once_its_prompt_is_read_a_request_waits_no_longer(desk):
+    desk.set(pacing, "PAUSE", 1000.0)
     desk.type("y")
-    request = asyncio.ensure_future(desk.suggest())
-    while not desk.generations or not desk.thread.idle:
-        await asyncio.sleep(0.001)
-    assert not request.done()
-    assert await request == ["foo()"]
-    assert desk.generations == 1
+    assert await desk.suggest() == ["foo()"]
 
 
 @at_desk({"x = y": ENDLESS, "z": "!"}, "x = ", delay=0.01)
@@ -340,14 +335,26 @@ async def test_what_was_begun_ends_when_the_user_types_on(desk):
     while not desk.engine.emitted:
         await asyncio.sleep(0.001)
     desk.type("z")
+    emitted = desk.engine.emitted
+    await asyncio.sleep(0.2)
+    assert desk.engine.emitted <= emitted + 2
     assert await request == []
-    assert desk.engine.emitted < 64
     assert await desk.suggest() == ["!"]
 
 
+@at_desk({"x = y": "foo()"}, "x = ", delay=0.02)
+async def test_a_change_elsewhere_leaves_alone_what_was_begun(desk):
+    desk.type("y")
+    request = asyncio.ensure_future(desk.suggest())
+    while not desk.engine.emitted:
+        await asyncio.sleep(0.001)
+    desk.completions.changed("file:///other.log", None)
+    assert await request == ["foo()"]
+    assert desk.generations == 1
+
+
 @at_desk({"x = y": "foo()"}, "x = ")
-async def test_a_prompt_that_cannot_be_read_ahead_is_told_of_and_the_answer_is_not_begun(desk):
-    desk.set(pacing, "PAUSE", 0.5)
+async def test_a_prompt_that_cannot_be_read_ahead_is_told_of_and_the_request_goes_on(desk):
     generate = desk.engine.generate
 
     def fails_to_read(prompt_ids, params, cancel, *more, **named):
@@ -359,24 +366,11 @@ async def test_a_prompt_that_cannot_be_read_ahead_is_told_of_and_the_answer_is_n
     untold = []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: untold.append(context))
     desk.type("y")
-    request = asyncio.ensure_future(desk.suggest())
-    while not desk.failures:
-        await asyncio.sleep(0.001)
-    await asyncio.sleep(0.1)
-    assert desk.generations == 0
-    assert await request == ["foo()"]
+    assert await desk.suggest() == ["foo()"]
     await desk.idle()
     gc.collect()
-    assert [str(failure) for failure in desk.failures] == ["no memory"]
+    assert {str(failure) for failure in desk.failures} == {"no memory"}
     assert untold == []
-
-
-@at_desk({"x = y": ENDLESS}, "x = ", delay=0.01)
-async def test_what_was_begun_is_gone_on_with_once_the_pause_is_over(desk):
-    desk.type("y")
-    (text,) = await desk.suggest()
-    assert ENDLESS.startswith(text)
-    assert desk.generations == 1
 
 
 @at_desk({"x = yz": "foo()"}, "x = ")

@@ -83,6 +83,15 @@ def test_what_was_broken_off_after_its_time_takes_longer_but_perhaps_the_machine
     assert reading.seconds([-1] * 1000) == pytest.approx(learned)
 
 
+def test_of_what_takes_longer_not_all_was_read_and_waiting_for_the_engine_is_not_learned_for_ever(clock):
+    reading = Reading(PER_TOKEN, clock)
+    read(reading, clock, PROMPT, 5.0, whole=False)
+    assert reading.seconds(PROMPT) == pytest.approx(500 * 0.005)
+    for number in range(6):
+        read(reading, clock, [number - 10, *PROMPT], 2.0**number, whole=False)
+    assert reading.seconds([-1] * 1000) <= 5.0
+
+
 def test_what_was_not_begun_does_not_end(clock):
     reading = Reading(PER_TOKEN, clock)
     read(reading, clock, PROMPT, 1.0)
