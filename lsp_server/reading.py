@@ -36,12 +36,12 @@ class Reading:
             return
         prompt, begun = self._begun
         unread, taken = self._unread(prompt), self._clock() - begun
-        if whole:
+        if whole or not unread:
             self._read = prompt
             if unread >= _TELLING:
                 self._per_token += (taken / unread - self._per_token) / 2
                 self._confirmed = self._per_token
-        elif unread:
+        else:
             expected = unread * self._per_token
             read = taken / expected if taken < expected else expected / taken
             self._read = prompt[: len(prompt) - unread + int(unread * read)]

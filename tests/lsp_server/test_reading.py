@@ -92,6 +92,13 @@ def test_of_what_takes_longer_not_all_was_read_and_waiting_for_the_engine_is_not
     assert reading.seconds([-1] * 1000) <= 5.0
 
 
+def test_what_is_shorter_than_what_was_read_before_takes_its_place_even_if_broken_off(clock):
+    reading = Reading(PER_TOKEN, clock)
+    read(reading, clock, PROMPT, 1.0)
+    read(reading, clock, PROMPT[:500], 0.0, whole=False)
+    assert reading.seconds(PROMPT) == pytest.approx(500 * reading.seconds([-1]))
+
+
 def test_what_was_not_begun_does_not_end(clock):
     reading = Reading(PER_TOKEN, clock)
     read(reading, clock, PROMPT, 1.0)
